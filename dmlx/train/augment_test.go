@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 )
 
 // Means and deviations of the rectangles are those of 40,000 draws of torchvision 0.29.2's RandomResizedCrop.get_params
@@ -105,7 +106,7 @@ func TestMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 		moves := func(seed uint64) []move {
-			return (&Augment{Augmentation: a, Rand: stream(seed, streamAugment, 3)}).moves(50, 32)
+			return (&Augment{Augmentation: a, Rand: sampling.Stream(seed, sampling.Augment, 3)}).moves(50, 32)
 		}
 		some, again, other := moves(1), moves(1), moves(2)
 		got, differ := want, false

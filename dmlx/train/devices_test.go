@@ -24,6 +24,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
@@ -56,7 +57,7 @@ type embeddingBatch struct {
 const opBatch, opDim, opClasses = 64, 16, 16
 
 func newEmbeddingBatch() (b embeddingBatch) {
-	rng := stream(1, 77, 0)
+	rng := sampling.Stream(1, 77, 0)
 	for range opBatch * opDim {
 		b.x = append(b.x, float32(rng.NormFloat64()))
 	}
@@ -360,7 +361,7 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *Data, move float6
 	if p := backbone.Proxies(s.step.weights); p != nil {
 		variables = append(variables, p)
 	}
-	rng := stream(c.Seed, 78, 0)
+	rng := sampling.Stream(c.Seed, 78, 0)
 	for _, v := range variables {
 		values := variableOf(t, s.step.weights, v.Path())
 		for i := range values {

@@ -2,17 +2,13 @@ package train
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -182,19 +178,6 @@ func (h Head) network(features, dim int) *ownModel {
 		return nil
 	}
 	return m
-}
-
-// drawLinear returns initial values as PyTorch's Linear has them, U(−1/√in, 1/√in). They depend on the seed and the
-// name alone, not on the backend.
-func drawLinear(name string, in int, shape []int, seed uint64) []float32 {
-	key := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), name...))
-	rng := rand.New(rand.NewChaCha8(key))
-	bound := 1 / math.Sqrt(float64(in))
-	values := make([]float32, shapes.Make(0, shape...).Size())
-	for i := range values {
-		values[i] = float32(bound * (2*rng.Float64() - 1))
-	}
-	return values
 }
 
 // FeatureData returns a data set of frozen features, [N, F] of train and test, as heads are trained on: the mean of

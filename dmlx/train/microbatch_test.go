@@ -14,13 +14,14 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 )
 
 // Steps by micro-batches end at the weights of a graph that embeds all micro-batches and differentiates through them.
 func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 	const size, steps, classes, images, dim = 16, 2, 4, 3, 8
 	randomBatch := func(i int) (pixels []uint8, labels []int32) {
-		rng := stream(1, 77, uint64(i))
+		rng := sampling.Stream(1, 77, uint64(i))
 		for class := range int32(classes) {
 			for range images {
 				labels = append(labels, class)

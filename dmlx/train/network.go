@@ -10,12 +10,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 )
 
@@ -190,7 +192,7 @@ func networkModel(n *onnx.Network, identity string, size, dim int) *ownModel {
 // draw sets the initial values of a layer, and creates its variables if the store lacks them.
 func (l layer) draw(store *model.Store, seed uint64) error {
 	for name, shape := range map[string][]int{"weight": {l.out, l.in}, "bias": {l.out}} {
-		t := tensors.FromFlatDataAndDimensions(drawLinear(l.name+"."+name, l.in, shape, seed), shape...)
+		t := tensors.FromFlatDataAndDimensions(sampling.Linear(l.name+"."+name, l.in, shapes.Make(0, shape...).Size(), seed), shape...)
 		path := "/" + l.name + "/" + name
 		if v := store.GetVariable(path); v == nil {
 			store.VariableWithValue(path, t)

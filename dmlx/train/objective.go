@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
@@ -454,7 +455,7 @@ func numberClasses(labels []int64, without map[int64]bool) map[int64]int32 {
 func initialProxies(n, dim int, seed uint64) []float32 {
 	out := make([]float32, 0, n*dim)
 	for i := range n {
-		rng, square := stream(seed, streamProxies, uint64(i)), 0.0
+		rng, square := sampling.Stream(seed, sampling.Proxies, uint64(i)), 0.0
 		row := make([]float64, dim)
 		for square == 0 {
 			for j := range row {
@@ -471,7 +472,7 @@ func initialProxies(n, dim int, seed uint64) []float32 {
 
 // minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [rows, columns].
 func minerNoise(rows, columns, step int, seed uint64) *tensors.Tensor {
-	rng := stream(seed, streamMiner, uint64(step))
+	rng := sampling.Stream(seed, sampling.Miner, uint64(step))
 	return tensors.FromFlatDataAndDimensions(uniform(rng, rows*columns), rows, columns)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -104,13 +105,13 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	}
 	defer step.Finalize()
 
-	order := &sampler{seed: o.Seed, augmentation: Augmentation{Crop: PadCrop, Pad: pretrainPad, Flip: true}}
+	order := &sampler{sampling.Sampler{Seed: o.Seed}, Augmentation{Crop: PadCrop, Pad: pretrainPad, Flip: true}}
 	out := &PretrainResult{}
 	colors := Images(set).affine()
 	steps := o.Epochs * perEpoch
 	var pace pace
 	for epoch := range o.Epochs {
-		perm := stream(o.Seed, streamClasses, uint64(epoch)).Perm(im.N)
+		perm := sampling.Stream(o.Seed, sampling.Classes, uint64(epoch)).Perm(im.N)
 		wrong := 0.0
 		for i := range perEpoch {
 			if ctx.Err() != nil {

@@ -3,19 +3,15 @@ package train
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 )
 
-// sampler selects batches of C classes × N images. A class with fewer than N images, as a third of those of Stanford
-// Online Products, gives all of them, and further classes fill the batch. The batch of a step depends only on the
-// seed and the step, so a checkpoint needs no state of the sampler.
+// sampler selects the batches of a training and how their images are augmented.
 type sampler struct {
-	seed               uint64
-	classes            [][]int // Image indices of each class.
-	perBatch, perClass int
-	imagesPerPass      int // Images in one pass over all classes: N for each, or all of a smaller class.
-	augmentation       Augmentation
+	sampling.Sampler
+	augmentation Augmentation
 }
 
 // sampler returns the sampler of a config for a data set without some classes.
@@ -31,86 +27,16 @@ func (c Config) sampler(data *Data, without map[int64]bool) (*sampler, error) {
 // newSampler returns a sampler of the images whose labels are not in without. It fails if they do not suffice for a
 // batch.
 func newSampler(labels []int64, without map[int64]bool, perBatch, perClass, pad int, seed uint64) (*sampler, error) {
-	byLabel := make(map[int64][]int)
-	var order []int64
-	for i, l := range labels {
-		if without[l] {
-			continue
-		}
-		if len(byLabel[l]) == 0 {
-			order = append(order, l)
-		}
-		byLabel[l] = append(byLabel[l], i)
+	s, err := sampling.New(labels, without, perBatch, perClass, seed)
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(order)
-	if len(order) < perBatch {
-		return nil, fmt.Errorf("a batch of %d classes needs as many training classes, there are %d: "+
-			"use fewer classes per batch", perBatch, len(order))
-	}
-	s := &sampler{seed: seed, perBatch: perBatch, perClass: perClass}
-	s.augmentation = Augmentation{Crop: PadCrop, Pad: pad, Flip: true}
-	most := 0
-	for _, l := range order {
-		s.classes = append(s.classes, byLabel[l])
-		s.imagesPerPass += min(len(byLabel[l]), perClass)
-		most = max(most, len(byLabel[l]))
-	}
-	if most < perClass {
-		return nil, fmt.Errorf("no class has the %d images per class of a batch: use at most %d, as the largest class has",
-			perClass, most)
-	}
-	if s.imagesPerPass < perBatch*perClass {
-		return nil, fmt.Errorf("a batch of %d classes × %d images is larger than the training set: "+
-			"with at most %d images of each, its %d classes give %d",
-			perBatch, perClass, perClass, len(order), s.imagesPerPass)
-	}
-	return s, nil
-}
-
-// The purposes of random numbers. Each has a stream of its own, so that a change of one does not shift another.
-const (
-	streamClasses uint64 = iota + 1
-	streamImages
-	streamAugment
-	streamProxies
-	streamMiner
-	streamModel
-)
-
-// stream returns the random numbers of a seed, a purpose and an index, such as a step.
-func stream(seed, purpose, index uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, purpose<<48|index))
-}
-
-// batch returns the indices of the images of a step, class by class. The classes are shuffled again when fewer than a
-// batch of images is left of a pass. If classes are small, a class may end one batch and begin the next.
-func (s *sampler) batch(step int) []int {
-	size := s.perBatch * s.perClass
-	perPass := s.imagesPerPass / size
-	skip := step % perPass * size // Images of this pass in earlier batches.
-	rng := stream(s.seed, streamImages, uint64(step))
-	out := make([]int, 0, size)
-	for _, c := range stream(s.seed, streamClasses, uint64(step/perPass)).Perm(len(s.classes)) {
-		images := s.classes[c]
-		n := min(len(images), s.perClass)
-		if skip >= n {
-			skip -= n
-			continue
-		}
-		n, skip = min(n-skip, size-len(out)), 0
-		for _, i := range rng.Perm(len(images))[:n] {
-			out = append(out, images[i])
-		}
-		if len(out) == size {
-			break
-		}
-	}
-	return out
+	return &sampler{*s, Augmentation{Crop: PadCrop, Pad: pad, Flip: true}}, nil
 }
 
 // augment returns the augmentation of the images of a step.
 func (s *sampler) augment(step int) *Augment {
-	return &Augment{Augmentation: s.augmentation, Rand: stream(s.seed, streamAugment, uint64(step))}
+	return &Augment{Augmentation: s.augmentation, Rand: sampling.Stream(s.Seed, sampling.Augment, uint64(step))}
 }
 
 // batch is the input of one step: samples, [B, Shape...], and their labels, [B].
@@ -121,7 +47,7 @@ type batch struct {
 
 // load reads and augments the samples of a step. classes numbers their labels.
 func (s *sampler) load(from Samples, classes map[int64]int32, step int) (batch, error) {
-	samples := s.batch(step)
+	samples := s.Batch(step)
 	b := batch{samples: make([]byte, len(samples)*int(from.Shape().ByteSize())), labels: make([]int32, len(samples))}
 	labels := from.Labels()
 	for i, k := range samples {

@@ -41,7 +41,7 @@ func TestSampler(t *testing.T) {
 	seen := make(map[int64]int)
 	ways := make(map[move]bool)
 	for step := 99; step >= 0; step-- { // Backwards: a step does not depend on those before.
-		b := s.batch(step)
+		b := s.Batch(step)
 		if len(b) != 12 {
 			t.Fatalf("%d images", len(b))
 		}
@@ -67,7 +67,7 @@ func TestSampler(t *testing.T) {
 		}
 	}
 	for step := range 100 {
-		if !slices.Equal(s.batch(step), other.batch(step)) ||
+		if !slices.Equal(s.Batch(step), other.Batch(step)) ||
 			!slices.Equal(s.augment(step).moves(12, 16), other.augment(step).moves(12, 16)) {
 			t.Fatalf("step %d is not the same again", step)
 		}
@@ -76,7 +76,7 @@ func TestSampler(t *testing.T) {
 		t.Errorf("%d classes, %d ways to augment", len(seen), len(ways))
 	}
 	different, _ := newSampler(labels, nil, 4, 3, 2, 8)
-	if slices.Equal(s.batch(0), different.batch(0)) {
+	if slices.Equal(s.Batch(0), different.Batch(0)) {
 		t.Error("two seeds give one batch")
 	}
 	for want, c := range map[string][2]int{
@@ -108,7 +108,7 @@ func TestSamplerOfSmallClasses(t *testing.T) {
 	for pass := range 50 {
 		ofPass := make(map[int64]int)
 		for step := 2 * pass; step < 2*pass+2; step++ {
-			b := s.batch(step)
+			b := s.Batch(step)
 			images := make(map[int]bool)
 			alone := 0
 			ofBatch := make(map[int64]int)
@@ -152,7 +152,7 @@ func TestHeldOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for step := range 20 {
-		for _, d := range s.batch(step) {
+		for _, d := range s.Batch(step) {
 			if got[labels[d]] {
 				t.Fatalf("step %d trains on a class that is held out", step)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 )
 
 // Trainer trains networks and embeds images on one backend. It caches compiled steps, since XLA takes seconds to
@@ -178,7 +179,7 @@ func (s *compiledStep) reseed(seed uint64, epoch int) error {
 	if s.key.own == nil {
 		return nil
 	}
-	return s.weights.SetRNGStateFromSeed(int64(stream(seed, streamModel, uint64(epoch)).Uint64()))
+	return s.weights.SetRNGStateFromSeed(int64(sampling.Stream(seed, sampling.Model, uint64(epoch)).Uint64()))
 }
 
 // encode returns the weights of the network, and the proxies if there are any, as a safetensors file.
