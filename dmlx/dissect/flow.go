@@ -188,21 +188,7 @@ func (f *Flow) step(rate float64) error {
 		}
 	}
 	sap, san := graphs.Floats(out[1]), graphs.Floats(out[2])
-	s.Triplets, s.Sap, s.San, s.Violations = 0, 0, 0, 0
-	for i, valid := range tensors.MustCopyFlatData[bool](out[3]) {
-		if !valid {
-			continue
-		}
-		s.Triplets++
-		s.Sap += float64(sap[i])
-		s.San += float64(san[i])
-		if san[i] > sap[i] {
-			s.Violations++
-		}
-	}
-	if n := float64(s.Triplets); n > 0 {
-		s.Sap, s.San, s.Violations = s.Sap/n, s.San/n, s.Violations/n
-	}
+	s.Triplets, s.Sap, s.San, s.Violations = means(sap, san, tensors.MustCopyFlatData[bool](out[3]))
 	f.state, f.gradient = s, graphs.Floats(out[4])
 	if s.P != nil {
 		f.gradientP = graphs.Floats(out[6])

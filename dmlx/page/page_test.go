@@ -130,6 +130,8 @@ func TestBuildBadCheckout(t *testing.T) {
 type request struct {
 	Method string         `json:"method"`
 	Args   map[string]any `json:"args"`
+
+	Features string `json:"features,omitempty"` // A file to train on.
 }
 
 type answer struct {
@@ -215,7 +217,7 @@ func BenchmarkProgram(b *testing.B) {
 				args := maps.Clone(k.args)
 				args["rule"] = map[string]any{"direction": "cos-orth", "pair": "lin-ms", "triplet": "cir",
 					"options": map[string]any{"tau": 1 + float64(i)/100}}
-				requests = append(requests, request{k.method, args})
+				requests = append(requests, request{Method: k.method, Args: args})
 			}
 			b.ResetTimer()
 			var times, work []float64
@@ -256,21 +258,28 @@ func TestSameBits(t *testing.T) {
 				options = map[string]any{"tau": 7.3, "alpha": 3.1, "beta": 41.5, "lambda": 0.37, "epsilon": 0.21}
 			}
 			mask := r.Mask.Name
-			requests = append(requests, request{"compute", map[string]any{"sample": s, "rule": map[string]any{
+			requests = append(requests, request{Method: "compute", Args: map[string]any{"sample": s, "rule": map[string]any{
 				"direction": r.Direction.Name, "pair": r.Pair.Name, "triplet": r.Triplet.Name, "mask": mask, "options": options}}})
 		}
 		for _, l := range losses.Names() {
-			requests = append(requests, request{"compute", map[string]any{"sample": s, "loss": l}})
+			requests = append(requests, request{Method: "compute", Args: map[string]any{"sample": s, "loss": l}})
 		}
 	}
 	for _, r := range []string{"ours", "cos/sig-ms/cos+sc1?tau=3"} {
-		requests = append(requests, request{"diagram", map[string]any{"rule": r}},
-			request{"flow", map[string]any{"rule": r, "frames": 3, "sample": samples[1]}})
+		requests = append(requests, request{Method: "diagram", Args: map[string]any{"rule": r}},
+			request{Method: "flow", Args: map[string]any{"rule": r, "frames": 3, "sample": samples[1]}})
 	}
-	requests = append(requests, request{"diagram", map[string]any{"loss": "ms", "side": 5}},
-		request{"field", map[string]any{"rule": "ours", "side": 5}},
-		request{"flow", map[string]any{"loss": "proxy-anchor", "frames": 3, "sample": samples[1]}})
+	requests = append(requests, request{Method: "diagram", Args: map[string]any{"loss": "ms", "side": 5}},
+		request{Method: "field", Args: map[string]any{"rule": "ours", "side": 5}},
+		request{Method: "flow", Args: map[string]any{"loss": "proxy-anchor", "frames": 3, "sample": samples[1]}})
 
+	requests = append(requests, request{Method: "learnFrom", Args: map[string]any{}, Features: featuresFile})
+	for _, s := range []map[string]any{{"rule": "ours"}, {"rule": "euc/con/con", "seed": 2}, {"loss": "ms"}} {
+		maps.Copy(s, map[string]any{"dim": 16, "steps": 20, "rate": 0.5, "measure": true})
+		requests = append(requests, request{Method: "learn", Args: s})
+	}
+
+	features, _, _ := readFeatures(t)
 	got := inNode(t, p, requests)
 	native, err := engine.New()
 	if err != nil {
@@ -283,7 +292,7 @@ func TestSameBits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := native.Answer(q.Method, args, nil)
+		answer, err := native.Answer(q.Method, args, map[string][]byte{"features": features})
 		if err != nil || got.Error != "" {
 			t.Fatalf("%s %s: %v; in the page: %s", q.Method, args, err, got.Error)
 		}

@@ -31,6 +31,8 @@ type Engine struct {
 	backend compute.Backend
 	rules   cache[*dissect.Compiled]
 	losses  cache[*dissect.CompiledLoss]
+
+	features *features // To train heads on; nil before there are any.
 }
 
 // New starts the Go backend.
@@ -65,7 +67,7 @@ func (e *Engine) Answer(method string, arguments []byte, arrays map[string][]byt
 	defer errs.Catch(&err)
 	answer := map[string]func(*request) (Object, error){
 		"describe": e.describe, "parse": e.parse, "compute": e.compute, "diagram": e.diagram, "field": e.field,
-		"flow": e.flow, "parseNpy": e.parseNpy,
+		"flow": e.flow, "parseNpy": e.parseNpy, "learnFrom": e.learnFrom, "learn": e.learn,
 	}[method]
 	if answer == nil {
 		return nil, fmt.Errorf("no method %q", method)
@@ -104,6 +106,9 @@ type request struct {
 	Rate   *float64 `json:"rate"`
 	Frames *int     `json:"frames"`
 	Steps  *int     `json:"steps"`
+
+	Step    int  `json:"step"`
+	Measure bool `json:"measure"`
 
 	Classes int     `json:"classes"`
 	Images  int     `json:"images"`
