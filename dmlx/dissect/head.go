@@ -12,7 +12,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
-// Head is a linear layer from frozen features to embeddings, x Wᵀ + b, that a rule or a loss trains by gradient descent.
+// Head is a linear layer from frozen features to embeddings, x Wᵀ + b, that a rule or a loss trains by gradient
+// descent.
 type Head struct {
 	Features, Dim int
 	Weight        []float32 // W, [Dim, Features].

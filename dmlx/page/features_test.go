@@ -26,8 +26,8 @@ import (
 // small network, a byte each. It is kept, since computing it takes some ten seconds.
 const featuresFile = "web/features.gz"
 
-// minicarFeatures computes the bytes and returns them with the data set that heads are trained on, whose samples are the
-// bytes.
+// minicarFeatures computes the bytes and returns them with the data set that heads are trained on, whose samples are
+// the bytes.
 func minicarFeatures(t *testing.T) (codes []byte, data *train.Data) {
 	t.Helper()
 	b, err := backend.Go()
@@ -202,8 +202,8 @@ func TestLearnsAsTrain(t *testing.T) {
 			arrays := map[string][]byte{}
 			var got engine.Object
 			for step := 0; step < steps; step += steps / 3 { // In three requests, as the page asks.
-				got, err = e.Answer("learn", fmt.Appendf(nil, `{%s,"dim":%d,"seed":%d,"rate":%v,"step":%d,"steps":%d,"measure":true}`,
-					argument, dim, seed, rate, step, steps/3), arrays)
+				asked := `{%s,"dim":%d,"seed":%d,"rate":%v,"step":%d,"steps":%d,"measure":true}`
+				got, err = e.Answer("learn", fmt.Appendf(nil, asked, argument, dim, seed, rate, step, steps/3), arrays)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -30,7 +30,7 @@ var web embed.FS
 
 // Page is the page, built.
 type Page struct {
-	// Files are those of the folder, by name: index.html and what it refers to, worker.js and main.wasm.gz.
+	// Files are those of the folder, by name: index.html and what it refers to, worker.js, main.wasm.gz and features.gz.
 	Files map[string][]byte
 }
 
@@ -164,8 +164,10 @@ func (p *Page) SingleFile() ([]byte, error) {
 		return fmt.Appendf(nil, "<style>\n%s</style>\n", file(styleElement.FindSubmatch(element)[1]))
 	})
 	var scripts bytes.Buffer
-	fmt.Fprintf(&scripts, "<script type=\"text/plain\" id=\"dmlx-program\">%s</script>\n",
-		base64.StdEncoding.EncodeToString(p.Files["main.wasm.gz"]))
+	for _, f := range [][2]string{{"main.wasm.gz", "dmlx-program"}, {"features.gz", "dmlx-features"}} {
+		fmt.Fprintf(&scripts, "<script type=\"text/plain\" id=\"%s\">%s</script>\n", f[1],
+			base64.StdEncoding.EncodeToString(p.Files[f[0]]))
+	}
 	fmt.Fprintf(&scripts, "<script type=\"text/plain\" id=\"dmlx-worker\">\n%s</script>\n",
 		inElement(p.Files["worker.js"]))
 	index = scriptElement.ReplaceAllFunc(index, func(element []byte) []byte {

@@ -192,7 +192,8 @@ func networkModel(n *onnx.Network, identity string, size, dim int) *ownModel {
 // draw sets the initial values of a layer, and creates its variables if the store lacks them.
 func (l layer) draw(store *model.Store, seed uint64) error {
 	for name, shape := range map[string][]int{"weight": {l.out, l.in}, "bias": {l.out}} {
-		t := tensors.FromFlatDataAndDimensions(sampling.Linear(l.name+"."+name, l.in, shapes.Make(0, shape...).Size(), seed), shape...)
+		values := sampling.Linear(l.name+"."+name, l.in, shapes.Make(0, shape...).Size(), seed)
+		t := tensors.FromFlatDataAndDimensions(values, shape...)
 		path := "/" + l.name + "/" + name
 		if v := store.GetVariable(path); v == nil {
 			store.VariableWithValue(path, t)

@@ -357,6 +357,8 @@ def alone(browser):
     until(page, "() => Bench.a.name === 'cos/lin/con' && Bench.a.result.n === 16", "the single file does not compute")
     page.locator("#bench select[name=pair]").first.select_option("con")
     until(page, "() => location.hash.includes('cos/con/con')", "a file has no state in its address")
+    page.locator("#learn").get_by_role("button", name="Step").click()
+    until(page, "() => Bench.a.learn.at === 1", "a file does not train: " + page.locator("#learn").inner_text())
     page.context.close()
 
 
@@ -412,7 +414,7 @@ MOVES = """async (within) => {
     if (c.tagName === "SELECT") { c.selectedIndex = (c.selectedIndex + 1) % c.options.length; c.dispatchEvent(new Event("change", {bubbles: true})); }
     else if (c.type === "range") { c.value = Number(c.value) < (Number(c.min) + Number(c.max)) / 2 ? Number(c.max) * 0.8 : Number(c.min); for (const e of ["input", "change"]) c.dispatchEvent(new Event(e, {bubbles: true})); }
     else c.click();
-    if (c.textContent === "Play") { await wait(400); c.click(); }
+    if (["Play", "Train"].includes(is)) { await wait(400); c.click(); }
     const own = c.closest(".card")?.querySelector("canvas"); // A card's controls are of its picture, if only the flow shows it.
     let moved = own ? [own] : [];
     for (let k = 0; k < 60 && !moved.length; k++) { await wait(50); moved = near.filter((v, i) => look(v) !== before[i]).map((v) => v.canvas); }
@@ -459,6 +461,69 @@ def together(browser):
         page.context.close()
     assert not worst, "; ".join(worst)
     return f"controls: {told}"
+
+
+def learning(browser):
+    """A head learns, by two rules from one start."""
+    asked, page = [], open_page(browser, base + "#a=cos/lin/cir?tau=4")
+    page.on("request", lambda r: asked.append(r.url))
+    train, steps = page.locator("#learn button.main"), "() => [Bench.a.learn.at, Bench.b.learn.at]"
+    page.get_by_role("button", name="Compare two").click()
+    train.scroll_into_view_if_needed()
+    page.wait_for_timeout(100)
+    assert not any("features" in url for url in asked), "the features are loaded before they are asked for"
+    began = time.monotonic()
+    train.focus()
+    page.keyboard.press("Enter")
+    until(page, "() => Bench.a.learn.recall.length && Bench.b.learn.recall.length", "no recall")
+    notes["a head's first recall after Train, s"] = round(time.monotonic() - began, 2)
+    until(page, "() => Bench.a.learn.at >= 40 && Bench.b.learn.at >= 40", "no 40 steps")
+    notes["steps of two heads with a recall for each five, steps/s"] = round(80 / (time.monotonic() - began), 1)
+    line = page.locator("#learn .readout").inner_text()
+    assert all(text in line for text in ("A: cos/lin/cir?tau=4", "B: cos/con/con", "at the start")), line
+    assert page.evaluate("() => { const [x, y] = [Bench.a.learn, Bench.b.learn]; return x.recall[0] === y.recall[0] && x.recall.at(-1) !== y.recall.at(-1) && y.recall.at(-1) > y.recall[0]; }")
+    page.locator("#bench .side").first.locator(".open").click()
+    page.locator("#bench .side").first.locator("input[name=tau]").fill("9")
+    until(page, "() => Bench.a.learn.by.includes('tau=9')", "the slider has no effect while it trains")
+    assert "rule changed at step" in page.evaluate("() => Bench.a.learn.line.textContent")
+    assert page.evaluate("() => Learn.curves.alt + Bench.a.learn.picture.alt").count("cos/lin/cir?tau=9 from") == 1
+    train.click()
+    settle(page)
+    at = page.evaluate(steps)
+    page.wait_for_timeout(300)
+    assert page.evaluate(steps) == at and train.inner_text() == "Train", "Pause does not stop it"
+    page.locator("#learn").get_by_role("button", name="Step").click()
+    until(page, f"() => Bench.a.learn.at + Bench.b.learn.at > {sum(at)}", "no single step")
+    train.click()
+    page.evaluate("() => scrollTo({top: 0, behavior: 'instant'})")
+    until(page, "() => !Learn.seen && !Learn.running", "it trains on out of sight")
+    at = page.evaluate(steps)
+    page.wait_for_timeout(300)
+    assert page.evaluate(steps) == at, "it trains on out of sight"
+    train.scroll_into_view_if_needed()
+    until(page, f"() => Bench.a.learn.at > {at[0]}", "it does not go on when it is seen again")
+    page.locator("#learn select").select_option("3")
+    until(page, "() => Bench.a.learn.picture.dim === 3 && Bench.b.learn.picture.dim === 3", "no sphere")
+    page.evaluate("() => Bench.a.read('loss:proxy-anchor')")
+    until(page, "() => document.querySelector('#learn .problem').textContent.includes('has proxies')", "no word on a loss with proxies")
+    page.evaluate("() => Bench.a.read('cos/con/con')")
+    page.locator("#learn").get_by_role("button", name="Reset").click()
+    assert page.evaluate(steps) == [0, 0] and page.evaluate("() => !Bench.a.learn.picture.F && !Learn.problem.textContent"), "Reset keeps something"
+    if shots:
+        train.click()
+        for width, height in ((1366, 768), (930, 768), (390, 844)):
+            for theme in ("light", "dark"):
+                page.set_viewport_size({"width": width, "height": height})
+                page.emulate_media(color_scheme=theme)
+                page.locator("#learn").scroll_into_view_if_needed()
+                page.wait_for_timeout(700)
+                page.screenshot(path=os.path.join(shots, f"learn-{width}-{theme}.png"))
+    page.route("**/features.gz", lambda route: route.abort())
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    page.locator("#learn button.main").click()
+    until(page, "() => document.querySelector('#learn .problem').textContent.startsWith('features.gz could not be loaded')", "no word on features that do not come")
+    page.context.close()
 
 
 def motion(browser):
@@ -576,7 +641,7 @@ with sync_playwright() as p:
     notes["ready, s"] = round(time.monotonic() - began, 2)
     checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
               ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("files", lambda: files(first)), ("saving", lambda: saving(first)),
-              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
+              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("learning", lambda: learning(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
               ("frames", lambda: frames(first)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
     if single:
         checks.append(("single file", lambda: alone(browser)))

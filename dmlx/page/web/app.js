@@ -45,7 +45,10 @@
     document.getElementById("version").textContent = about.version ? `Version ${about.version}.` : "";
     Story.begin(engine);
     const linked = /[#&](a|batch)=/.test(state);
-    if (!shown || part === "bench") await Bench.begin(engine, about, state);
+    if (!shown || part === "bench") {
+      await Bench.begin(engine, about, state);
+      Learn.begin(engine);
+    }
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
       document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
     }

@@ -467,6 +467,7 @@ const Bench = {
     this.sharedBox.hidden = !on;
     this.openSide(on ? this.opened || this.b : this.a);
     this.title();
+    Learn.show();
   },
 
   title() {

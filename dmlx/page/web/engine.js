@@ -3,12 +3,6 @@
 "use strict";
 
 const DMLX = (() => {
-  // In a single file, elements of these ids hold the program, gzipped and in base64, and the worker's source.
-  const embedded = () => ({
-    program: document.getElementById("dmlx-program"),
-    worker: document.getElementById("dmlx-worker"),
-  });
-
   const bytesOf = (base64) => {
     if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64).buffer;
     const text = atob(base64);
@@ -17,25 +11,31 @@ const DMLX = (() => {
     return bytes.buffer;
   };
 
+  // load gets a file of the page. In a single file an element of the id holds it in base64.
+  const load = async (name, id) => {
+    const inside = document.getElementById(id);
+    if (inside) return bytesOf(inside.textContent.trim());
+    const response = await fetch(name).catch((error) => ({statusText: error.message}));
+    if (!response.ok) throw new Error(`${name} could not be loaded: ${response.status || ""} ${response.statusText}`);
+    return response.arrayBuffer();
+  };
+
   const open = async () => {
     if (typeof DecompressionStream === "undefined" || typeof WebAssembly === "undefined") {
       throw new Error("This browser is too old for the page: it has no WebAssembly or no DecompressionStream.");
     }
-    const {program, worker} = embedded();
-    if (program) {
+    const worker = document.getElementById("dmlx-worker");
+    if (worker) {
       const url = URL.createObjectURL(new Blob([worker.textContent], {type: "text/javascript"}));
       const w = new Worker(url);
       URL.revokeObjectURL(url);
-      return [w, bytesOf(program.textContent.trim())];
+      return [w, await load("main.wasm.gz", "dmlx-program")];
     }
     if (location.protocol === "file:") {
       throw new Error("A browser does not load a program from beside a file. Open the single-file page instead, or serve " +
         "this folder.");
     }
-    const w = new Worker("worker.js");
-    const response = await fetch("main.wasm.gz");
-    if (!response.ok) throw new Error(`main.wasm.gz could not be loaded: ${response.status} ${response.statusText}`);
-    return [w, await response.arrayBuffer()];
+    return [new Worker("worker.js"), await load("main.wasm.gz", "dmlx-program")];
   };
 
   const start = async () => {
@@ -89,7 +89,7 @@ const DMLX = (() => {
     };
     return {call, latest, close: () => { worker.terminate(); end("The computation was closed."); }};
   };
-  return {start};
+  return {start, load};
 })();
 
 // In a frame, as a notebook's cell is one, the page tells the document around it that it is ready and how high it is.

@@ -427,13 +427,14 @@ class Swarm {
 
   // look sets the projection for embeddings of more than three dimensions: their two main directions.
   look() {
+    const from = this.basis; // To go on from, so that the picture does not turn over.
     this.basis = null; this.offset = 0;
     if ((this.dim === 2 || this.dim === 3) || !this.F) return;
     const {F, n, dim} = this, mean = new Float64Array(dim);
     for (let i = 0; i < n; i++) for (let d = 0; d < dim; d++) mean[d] += F[i * dim + d] / n;
     this.basis = [];
     for (let k = 0; k < 2; k++) {
-      let v = Float64Array.from({length: dim}, (_, d) => Math.sin(1 + d * (k + 1.7))); // Any start that is not at right angles.
+      let v = from?.[k].length === dim ? from[k] : Float64Array.from({length: dim}, (_, d) => Math.sin(1 + d * (k + 1.7))); // Any start that is not at right angles.
       for (let round = 0; round < 60; round++) { // Power iteration on the covariance.
         const next = new Float64Array(dim);
         for (let i = 0; i < n; i++) {

@@ -85,7 +85,8 @@ func (e *Engine) learn(q *request) (Object, error) {
 	if q.Seed != nil {
 		seed = *q.Seed
 	}
-	if steps < 0 || steps > mostHeadSteps || q.Step < 0 || q.Dim < 1 || q.Dim > mostHeadDim || !(rate >= 0 && rate <= 100) {
+	if steps < 0 || steps > mostHeadSteps || q.Step < 0 || q.Dim < 1 || q.Dim > mostHeadDim ||
+		!(rate >= 0 && rate <= 100) {
 		return nil, fmt.Errorf("%d steps from step %d at the rate %v for embeddings of %d dimensions; want 0 to %d steps, a "+
 			"rate from 0 to 100 and 1 to %d dimensions", steps, q.Step, rate, q.Dim, mostHeadSteps, mostHeadDim)
 	}
@@ -99,6 +100,10 @@ func (e *Engine) learn(q *request) (Object, error) {
 	if h.Weight == nil {
 		h.Weight = sampling.Linear("fc.weight", width, q.Dim*width, seed)
 		h.Bias = sampling.Linear("fc.bias", width, q.Dim, seed)
+	}
+	if len(h.Weight) != q.Dim*width || len(h.Bias) != q.Dim {
+		return nil, fmt.Errorf("%d weights and %d biases for %d dimensions; want %d and %d", len(h.Weight), len(h.Bias),
+			q.Dim, q.Dim*width, q.Dim)
 	}
 	sampler, err := sampling.New(f.Train, nil, headClasses, headImages, seed)
 	if err != nil {

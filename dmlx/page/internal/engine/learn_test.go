@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fewFeatures is a file of 32 training samples of 8 classes and 4 test samples of 2, with 2 features.
+func fewFeatures() []byte {
+	labels := func(classes, each string) string {
+		return strings.Join(slices.Repeat(strings.Split(classes, " "), len(each)), ",")
+	}
+	head := `{"Data":"few","Scale":[0.1,0.1],"Shift":[-1,-1],"Recall":0.5,"Train":[` +
+		labels("0 1 2 3 4 5 6 7", "four") + `],"Test":[` + labels("8 9", "xx") + "]}\n"
+	out := []byte(head)
+	for i := range 36 * 2 {
+		out = append(out, byte(i*i%23))
+	}
+	return out
+}
+
+func TestLearn(t *testing.T) {
+	e := start(t)
+	if _, err := e.Answer("learn", []byte(`{"rule":"ours","dim":2}`), nil); err == nil ||
+		err.Error() != "there are no features yet; ask for learnFrom first" {
+		t.Errorf("without features: %v", err)
+	}
+	file := fewFeatures()
+	for want, bad := range map[string][]byte{"damaged": []byte("hello"),
+		"71 bytes for 36 samples of 2": file[:len(file)-1], "0 bytes for 0 samples of 0": []byte("{}\n")} {
+		if _, err := e.Answer("learnFrom", nil, map[string][]byte{"features": bad}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want …%s…", err, want)
+		}
+	}
+	about, err := e.Answer("learnFrom", nil, map[string][]byte{"features": file})
+	if err != nil || about["train"] != 32 || about["test"] != 4 || about["features"] != 2 || about["recall"] != 0.5 {
+		t.Fatalf("%v, %v", about, err)
+	}
+	out := ask(t, e, "learn", `{"rule":"ours","dim":3,"steps":4,"rate":0.1,"measure":true}`)
+	if len(out["weight"].([]float32)) != 6 || len(out["bias"].([]float32)) != 3 || len(out["F"].([]float32)) != 12 ||
+		out["step"] != 4 || len(out["sap"].([]float32)) != 4 || out["n"] != 4 {
+		t.Errorf("%v", out)
+	}
+	other := ask(t, e, "learn", `{"rule":"ours","dim":3,"seed":2}`)
+	if _, is := other["recall"]; is || slices.Equal(other["weight"].([]float32), out["weight"].([]float32)) {
+		t.Error("a measure that nobody asked for, or weights that do not depend on the seed")
+	}
+	for want, arguments := range map[string]string{
+		"want either a rule or a loss":            `{"dim":3}`,
+		"loss proxy-anchor has proxies":           `{"loss":"proxy-anchor","dim":3}`,
+		"1 to 128 dimensions":                     `{"rule":"ours"}`,
+		"101 steps from step 0":                   `{"rule":"ours","dim":3,"steps":101}`,
+		"rate -1":                                 `{"rule":"ours","dim":3,"rate":-1}`,
+		"step 8: rule cos/con/con: the step lead": `{"rule":"cos/con/con","dim":3,"step":7,"steps":1,"rate":1,"seed":1}`,
+	} {
+		arrays := map[string][]byte{}
+		if strings.HasPrefix(want, "step 8") {
+			arrays = map[string][]byte{"weight": raw[float32](1e38, 1e38, 1, 1, 1, 1), "bias": raw[float32](3e38, 3e38, 3e38)}
+		}
+		if _, err := e.Answer("learn", []byte(arguments), arrays); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want …%s…", arguments, err, want)
+		}
+	}
+	one := map[string][]byte{"weight": raw[float32](1)}
+	if _, err := e.Answer("learn", []byte(`{"rule":"ours","dim":3}`), one); err == nil {
+		t.Error("a weight of one value: no error")
+	}
+}
