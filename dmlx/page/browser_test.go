@@ -59,7 +59,7 @@ func TestInBrowser(t *testing.T) {
 	if *regen {
 		write = "write"
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, "testdata/browser.py", folder, single, chromium, "testdata/pictures.json",
 		write, shots)

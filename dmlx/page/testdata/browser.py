@@ -211,12 +211,12 @@ def flow(page):
     page.get_by_role("button", name="Pause", exact=True).last.click()
     page.wait_for_timeout(200)
     steps = page.evaluate("() => Bench.a.player.steps")
-    page.get_by_role("button", name="Step", exact=True).click()
+    page.get_by_role("group", name="Flow").get_by_role("button", name="Step").click()
     until(page, f"() => Bench.a.player.steps === {steps + 1}", "a step is not one step")
     lengths = page.evaluate("() => { const p = Bench.a.player, d = p.start.dim; return [...Array(p.start.n).keys()].map((i) => Math.hypot(...p.F.slice(i * d, (i + 1) * d))); }")
     assert all(abs(x - 1) < 1e-4 for x in lengths), "points leave the sphere"
     page.get_by_role("button", name="Compare two").click()
-    until(page, "() => Bench.b.result && [...document.querySelectorAll('#bench .card')].filter((c) => c.offsetParent).length === 8", "no second rule beside the first")
+    until(page, "() => Bench.b.result && [...document.querySelectorAll('#bench .card')].filter((c) => c.offsetParent).length === 11", "no second rule beside the first")
     assert page.evaluate("() => Bench.a.player.steps") == 0, "two rules do not start together"
     page.get_by_role("button", name="Play", exact=True).last.click()
     until(page, "() => Bench.a.player.steps > 10 && Bench.b.player.steps > 10", "two flows do not move")
@@ -231,7 +231,7 @@ def link(browser, page):
     page.locator("#bench select[name=show]").select_option("weight")
     page.locator("#bench input[name=rate]").fill("0.05")
     for _ in range(3):
-        page.get_by_role("button", name="Step", exact=True).click()
+        page.get_by_role("group", name="Flow").get_by_role("button", name="Step").click()
     until(page, "() => location.hash.includes('steps=3')", "the address has no steps")
     hash_ = page.evaluate("() => location.hash")
     assert "steps=3" in hash_ and "b=" in hash_ and "show=weight" in hash_, hash_
