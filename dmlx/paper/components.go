@@ -40,7 +40,11 @@ var components = []component{
 // and both as a picture.
 func componentTable(ctx context.Context, q report.Request, s Study, table int) (*Report, error) {
 	return study(ctx, s, q, func(t *Table, provenance string) ([]report.Part, error) {
-		c, err := Compare(table, t.Scores(), provenance)
+		untrained, err := frozen(q.Preset)
+		if err != nil {
+			return nil, err
+		}
+		c, err := Compare(table, append(t.Scores(), untrained...), provenance)
 		if err != nil {
 			return nil, err
 		}

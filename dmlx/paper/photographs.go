@@ -1,16 +1,33 @@
 package paper
 
 import (
+	"bytes"
 	"embed"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
 // photographFiles are the setting of photographs.md and the learning rates that its search has chosen.
 //
 //go:embed photographs.toml photographs-rates.toml
 var photographFiles embed.FS
+
+// frozenScores are what the network of photographs.md has without training: its features as they are, and whitened
+// within the training classes with the shrinkage that is best on held-out ones. dmlx embed and dmlx train --features
+// measured them.
+//
+//go:embed photographs-frozen.csv
+var frozenScores []byte
+
+// frozen returns rows of the tables of a preset: of what its network has without training, if that is known.
+func frozen(p presets.Preset) (scores.Table, error) {
+	if p.FineGrained != photographs {
+		return nil, nil
+	}
+	return scores.Read(bytes.NewReader(frozenScores))
+}
 
 // What identifies the images and the network of photographs.md, of which only the results are bundled.
 const (
@@ -26,7 +43,7 @@ func PhotographsPreset() presets.Preset {
 	if err != nil {
 		panic(err) // It is one of the package's own.
 	}
-	p.Name, p.FineGrained = "photographs", photographs
+	p.Name, p.FineGrained, p.Origin, p.Changes = "photographs", photographs, "see dmlx/paper/photographs.md", nil
 	p.Digests = map[string]string{photographs: photographsDigest}
 	_, digest, _ := strings.Cut(photographsNetwork, "#")
 	p.Base.Arch, p.Base.Model, p.Base.WeightsDigest = "", photographsNetwork, digest[:12]

@@ -3,6 +3,8 @@ package paper
 import (
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/figures"
 )
 
 // The runs of photographs.md can be named without its images and its network.
@@ -23,6 +25,23 @@ func TestPhotographsNeedNoImages(t *testing.T) {
 			if s.DataDigest != photographsDigest || s.Model != photographsNetwork || !strings.Contains(s.TrainOnly, "blocks") {
 				t.Errorf("%s", s.Canonical())
 			}
+		}
+	}
+}
+
+// The network without training stands in each of the tables.
+func TestFrozenNetworkIsInTheTables(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"table2", "table3", "table4"} {
+		q := request(t, "quick")
+		q.Preset, q.CachedOnly = PhotographsPreset(), true
+		r, err := Make(t.Context(), name, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := figures.Bytes(r.Part(""), "csv")
+		if err != nil || strings.Count(string(text), "frozen") < 2 || !strings.Contains(string(text), "36.5") {
+			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 	}
 }
