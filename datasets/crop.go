@@ -18,7 +18,7 @@ func (im *Images) ResizedCrop(dst []uint8, i int, part Rectangle, flip bool) {
 		from := ((part.Top+y)*size + part.Left) * 3
 		copy(raster.Pix[3*y*part.Width:3*(y+1)*part.Width], src[from:])
 	}
-	raster.scale(dst, size, size, 0, 0, size)
+	raster.scale(dst, size, size, 0, 0, size, Bilinear)
 	if flip {
 		mirror(dst, size)
 	}

@@ -65,6 +65,8 @@ type Reading struct {
 type Options struct {
 	// Size is the side of the square images in pixels; 32 if 0.
 	Size int
+	// Filter is what images of files are scaled by. Images of drawn sets are not scaled.
+	Filter Filter
 	// Cache is the folder of drawn and decoded images; [CacheDir] if empty.
 	Cache string
 	// TrainClasses and TestClasses, if not 0, keep only that many classes, the first ones.
@@ -188,6 +190,9 @@ func (o *Options) complete() error {
 	}
 	if o.Size < minSize || o.Size > maxSize {
 		return fmt.Errorf("datasets: image size %d; want %d to %d", o.Size, minSize, maxSize)
+	}
+	if err := o.Filter.Check(); err != nil {
+		return err
 	}
 	for _, n := range []int{o.TrainClasses, o.TestClasses} {
 		if n != 0 && n < minClasses {

@@ -91,13 +91,17 @@ func TestDecodedAsPillowDoes(t *testing.T) {
 func TestScaledAsTorchvisionDoes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"rgb.png", "wide.png", "tall.png"} {
-		for _, size := range []int{8, 16, 29, 50} {
-			got, err := pillow(t, name).Square(size, size)
+		for file, scaled := range map[string]struct {
+			size int
+			by   Filter
+		}{"8": {8, ""}, "16": {16, Bilinear}, "29": {29, ""}, "50": {50, ""}, "16.bicubic": {16, Bicubic},
+			"50.bicubic": {50, Bicubic}} {
+			got, err := pillow(t, name).Square(scaled.size, scaled.size, scaled.by)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if most, mean := difference(t, name, got, expected(t, fmt.Sprintf("%s.%d.png", name, size))); most > 0 {
-				t.Errorf("%s at %d: differs by at most %d, mean %.3f", name, size, most, mean)
+			if most, mean := difference(t, name, got, expected(t, name+"."+file+".png")); most > 0 {
+				t.Errorf("%s to %s: differs by at most %d, mean %.3f", name, file, most, mean)
 			}
 		}
 	}
@@ -107,11 +111,11 @@ func TestScaledAsTorchvisionDoes(t *testing.T) {
 func TestMiddleOfScaled(t *testing.T) {
 	t.Parallel()
 	r := pillow(t, "rgb.png")
-	whole, err := r.Square(29, 29)
+	whole, err := r.Square(29, 29, Bilinear)
 	if err != nil {
 		t.Fatal(err)
 	}
-	part, err := r.Square(29, 21)
+	part, err := r.Square(29, 21, Bilinear)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,10 +125,10 @@ func TestMiddleOfScaled(t *testing.T) {
 		}
 	}
 	for _, sizes := range [][2]int{{8, 9}, {8, 0}, {1 << 15, 8}} {
-		_, err := r.Square(sizes[0], sizes[1])
+		_, err := r.Square(sizes[0], sizes[1], Bilinear)
 		checkError(t, err, fmt.Sprint(sizes[1], " pixels of ", sizes[0]))
 	}
-	_, err = (&Raster{Width: 2, Height: 2}).Square(8, 8)
+	_, err = (&Raster{Width: 2, Height: 2}).Square(8, 8, Bilinear)
 	checkError(t, err, "2×2 pixels with 0 values")
 }
 
@@ -288,7 +292,7 @@ func FuzzDecodeRGB(f *testing.F) {
 		if len(r.Pix) != 3*r.Width*r.Height || r.Width < 1 || r.Height < 1 {
 			t.Fatalf("%d×%d with %d values", r.Width, r.Height, len(r.Pix))
 		}
-		r.square(make([]uint8, 8*8*3), 8, 8)
+		r.square(make([]uint8, 8*8*3), 8, 8, Bilinear)
 	})
 }
 
@@ -296,29 +300,31 @@ func FuzzDecodeRGB(f *testing.F) {
 func TestScaledIsSumOfTaps(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 6))
-	for _, tc := range []struct{ width, height, resize, crop int }{
-		{500, 375, 256, 256}, {375, 500, 256, 224}, {64, 64, 64, 64}, {61, 40, 40, 37}, {33, 700, 32, 32}, {40, 30, 90, 70},
+	for k, tc := range []struct{ width, height, resize, crop int }{
+		{500, 375, 256, 256}, {375, 500, 256, 224}, {500, 375, 256, 224}, {375, 500, 256, 256},
+		{64, 64, 64, 64}, {61, 40, 40, 37}, {33, 700, 32, 32}, {40, 30, 90, 70},
 		{1000, 9, 8, 8}, {2, 1, 8, 8},
 	} {
 		r := &Raster{Width: tc.width, Height: tc.height, Pix: make([]uint8, 3*tc.width*tc.height)}
 		for i := range r.Pix { // Noise about the ends of the range, where sums are largest.
 			r.Pix[i] = uint8(random.IntN(9) - 4)
 		}
-		got, err := r.Square(tc.resize, tc.crop)
+		by := []Filter{Bilinear, Bicubic}[k%2]
+		got, err := r.Square(tc.resize, tc.crop, by)
 		if err != nil {
 			t.Fatal(err)
 		}
 		short := min(tc.width, tc.height)
 		width, height := tc.resize*tc.width/short, tc.resize*tc.height/short
 		middle := func(side int) int { return int(math.RoundToEven(float64(side-tc.crop) / 2)) }
-		columns := triangle(tc.width, width, middle(width), tc.crop)
-		rows := triangle(tc.height, height, middle(height), tc.crop)
+		columns := by.taps(tc.width, width, middle(width), tc.crop)
+		rows := by.taps(tc.height, height, middle(height), tc.crop)
 		sum := func(of taps, value func(i int) uint8) uint8 {
 			total := int64(0)
 			for i, w := range of.weights {
 				total += int64(w) * int64(value(of.first+i))
 			}
-			return uint8(min((total+1<<21)>>22, 255))
+			return uint8(max(0, min((total+1<<21)>>22, 255)))
 		}
 		for i, v := range got {
 			x, y, channel := i/3%tc.crop, i/3/tc.crop, i%3
@@ -340,6 +346,6 @@ func BenchmarkSquare(b *testing.B) {
 	}
 	dst := make([]uint8, 256*256*3)
 	for b.Loop() {
-		r.square(dst, 256, 256)
+		r.square(dst, 256, 256, Bilinear)
 	}
 }

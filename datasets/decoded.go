@@ -86,6 +86,9 @@ func listingKey(code fs.FS, l *Listing, o *Options) (string, error) {
 	h := newHash()
 	hashSources(h, code)
 	fmt.Fprintf(h, "%q %d\n", abs, o.Size)
+	if o.Filter == Bicubic {
+		fmt.Fprintln(h, o.Filter)
+	}
 	for _, s := range l.Splits {
 		fmt.Fprintf(h, "%q\n", s.Classes)
 		for i, name := range s.Paths {
@@ -139,9 +142,9 @@ func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (s
 			case err == nil:
 				warnings[i] = raster.Warning
 				if o.CropBoxes {
-					raster.scale(square, o.Size, o.Size, 0, 0, o.Size)
+					raster.scale(square, o.Size, o.Size, 0, 0, o.Size, o.Filter)
 				} else {
-					raster.square(square, o.Size, o.Size)
+					raster.square(square, o.Size, o.Size, o.Filter)
 				}
 				if err := put(i, square); err != nil {
 					return err

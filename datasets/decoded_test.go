@@ -61,7 +61,7 @@ func TestPublishedSetsOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 			square := make([]uint8, 16*16*3)
-			raster.square(square, 16, 16)
+			raster.square(square, 16, 16, Bilinear)
 			if !slices.Equal(square, s.Train.At(0)) {
 				t.Error("the first image is another")
 			}
@@ -110,7 +110,7 @@ func TestImagesAreCroppedToTheirBoxes(t *testing.T) {
 			}
 		}
 		square := make([]uint8, 16*16*3)
-		part.scale(square, 16, 16, 0, 0, 16)
+		part.scale(square, 16, 16, 0, 0, 16, Bilinear)
 		if !slices.Equal(square, cropped.Train.At(0)) {
 			t.Errorf("%s: the first image is another", form)
 		}

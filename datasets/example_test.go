@@ -156,7 +156,7 @@ func ExampleReadImage() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	square, err := picture.Square(29, 16) // The shorter side to 29 pixels, the middle 16×16 of them.
+	square, err := picture.Square(29, 16, datasets.Bilinear) // The shorter side to 29 pixels, the middle 16×16 of them.
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,10 +8,43 @@ import (
 // MaxResize is the longest side, in pixels, that [Raster.Square] scales to.
 const MaxResize = 1 << 14
 
+// Filter is how the pixels of a scaled picture are weighted means of others. The zero value is [Bilinear].
+type Filter string
+
+// The filters, which are Pillow's.
+const (
+	Bilinear Filter = "bilinear"
+	Bicubic  Filter = "bicubic"
+)
+
+// Check returns an error for an unknown filter.
+func (f Filter) Check() error {
+	if f != "" && f != Bilinear && f != Bicubic {
+		return fmt.Errorf("datasets: interpolation %.40q: want %s or %s", string(f), Bilinear, Bicubic)
+	}
+	return nil
+}
+
+// shape returns how far the filter reaches, in pixels, and its weight at a distance of at most that.
+func (f Filter) shape() (reach float64, weight func(x float64) float64) {
+	if f != Bicubic {
+		return 1, func(x float64) float64 { return 1 - x }
+	}
+	return 2, func(x float64) float64 { // Resample.c's bicubic_filter, with a = −1/2.
+		if x < 1 {
+			return (1.5*x-2.5)*x*x + 1
+		}
+		return (((x-5)*x+8)*x - 4) * -0.5
+	}
+}
+
 // Square returns the middle of the scaled picture, [crop, crop, 3]. Its shorter side is scaled to resize pixels. The
 // result is that of torchvision's Resize(resize) and CenterCrop(crop) on a Pillow image, bit for bit with Pillow up to
 // version 12. (Version 13 scales rows before columns where that is faster, which may round differently by one.)
-func (r *Raster) Square(resize, crop int) ([]uint8, error) {
+func (r *Raster) Square(resize, crop int, by Filter) ([]uint8, error) {
+	if err := by.Check(); err != nil {
+		return nil, err
+	}
 	if crop < 1 || resize < crop || resize > MaxResize {
 		return nil, fmt.Errorf(
 			"datasets: the middle %d pixels of %d; want at least 1, at most as many as there are, and those at most %d",
@@ -21,12 +54,12 @@ func (r *Raster) Square(resize, crop int) ([]uint8, error) {
 		return nil, fmt.Errorf("datasets: a picture of %d×%d pixels with %d values", r.Width, r.Height, len(r.Pix))
 	}
 	dst := make([]uint8, crop*crop*3)
-	r.square(dst, resize, crop)
+	r.square(dst, resize, crop, by)
 	return dst, nil
 }
 
 // square writes what Square returns into dst.
-func (r *Raster) square(dst []uint8, resize, size int) {
+func (r *Raster) square(dst []uint8, resize, size int, by Filter) {
 	width, height := resize, resize
 	if r.Width < r.Height {
 		height = resize * r.Height / r.Width
@@ -36,7 +69,7 @@ func (r *Raster) square(dst []uint8, resize, size int) {
 	// Python's round, which torchvision's crop uses, takes halves to the even number.
 	left := int(math.RoundToEven(float64(width-size) / 2))
 	top := int(math.RoundToEven(float64(height-size) / 2))
-	r.scale(dst, width, height, left, top, size)
+	r.scale(dst, width, height, left, top, size, by)
 }
 
 // crop returns a part of a picture, as far as it lies inside. A part that does not is damage.
@@ -55,9 +88,9 @@ func (r *Raster) crop(part Rectangle) (*Raster, error) {
 
 // scale writes size × size pixels, from left and top on, of the picture scaled to width × height into dst. It computes
 // only what these need.
-func (r *Raster) scale(dst []uint8, width, height, left, top, size int) {
-	columns := triangle(r.Width, width, left, size)
-	rows := triangle(r.Height, height, top, size)
+func (r *Raster) scale(dst []uint8, width, height, left, top, size int, by Filter) {
+	columns := by.taps(r.Width, width, left, size)
+	rows := by.taps(r.Height, height, top, size)
 	first := rows[0].first
 	last := rows[size-1].first + len(rows[size-1].weights)
 	// Columns first, each rounded to 8 bits, as Pillow does.
@@ -97,7 +130,7 @@ func (r *Raster) scale(dst []uint8, width, height, left, top, size int) {
 // fixed is the number of binary places of weights (Resample.c's PRECISION_BITS).
 const fixed = 32 - 8 - 2
 
-// round8 rounds a sum of weighted bytes: little more than 255·2²² at most, which an int32 holds.
+// round8 rounds a sum of weighted bytes: less than 255·2²³, which an int32 holds, though weights may be below 0.
 func round8(sum int32) uint8 { return uint8(max(0, min((sum+1<<(fixed-1))>>fixed, 255))) }
 
 // taps are the pixels that one pixel is made of: weights, in fixed point, of those from first on.
@@ -106,12 +139,14 @@ type taps struct {
 	weights []int32
 }
 
-// triangle gives pixels from … from+n−1 of a line of length in scaled to length out, by Pillow's bilinear filter, which
-// widens with the scale and so does not alias (Resample.c's precompute_coeffs).
-func triangle(in, out, from, n int) []taps {
+// taps gives pixels from … from+n−1 of a line of length in scaled to length out. The filter widens with the scale, so
+// that it does not alias (Resample.c's precompute_coeffs).
+func (f Filter) taps(in, out, from, n int) []taps {
 	all := make([]taps, n)
 	scale := float64(in) / float64(out)
-	support := max(scale, 1)
+	reach, weight := f.shape()
+	wide := max(scale, 1)
+	support := reach * wide
 	for k := range all {
 		if in == out { // Pillow leaves such a line alone, to the same end.
 			all[k] = taps{from + k, []int32{1 << fixed}}
@@ -123,12 +158,14 @@ func triangle(in, out, from, n int) []taps {
 		weights := make([]float64, hi-lo)
 		total := 0.0
 		for i := range weights {
-			weights[i] = max(0, 1-math.Abs((float64(lo+i)-center+0.5)*(1/support)))
+			if x := math.Abs((float64(lo+i) - center + 0.5) * (1 / wide)); x < reach {
+				weights[i] = weight(x)
+			}
 			total += weights[i]
 		}
 		all[k] = taps{lo, make([]int32, len(weights))}
 		for i, w := range weights {
-			all[k].weights[i] = int32(0.5 + w/total*(1<<fixed))
+			all[k].weights[i] = int32(math.Copysign(0.5, w) + w/total*(1<<fixed))
 		}
 	}
 	return all

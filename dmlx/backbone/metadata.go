@@ -9,13 +9,14 @@ import (
 // Preprocessing is how an image becomes a network's input: its shorter side is scaled to Resize pixels, the middle
 // square of Crop pixels is kept, and of its colors, on the scale 0..1, Mean is taken off and Std divided out.
 type Preprocessing struct {
-	Resize, Crop int
-	Mean, Std    [3]float32
+	Resize, Crop  int
+	Mean, Std     [3]float32
+	Interpolation string // Of scaling, as datasets.Filter has it; "" is bilinear.
 }
 
 // Evaluation is torchvision's preprocessing for evaluation, with which published ImageNet weights are used.
 func Evaluation() Preprocessing {
-	return Preprocessing{EvaluationResize, EvaluationCrop, ImageNetMean, ImageNetStd}
+	return Preprocessing{Resize: EvaluationResize, Crop: EvaluationCrop, Mean: ImageNetMean, Std: ImageNetStd}
 }
 
 // Preprocessing is how images are prepared where a weight file does not say it: as torchvision's evaluation does for
@@ -34,13 +35,18 @@ const (
 	cropKey   = "crop"
 	meanKey   = "mean"
 	stdKey    = "std"
+	filterKey = "interpolation" // Bilinear where it is missing.
 )
 
 // Metadata gives the preprocessing as a weight file's metadata: numbers as text, mean and std as JSON arrays.
 func (p Preprocessing) Metadata() map[string]string {
-	return map[string]string{
+	meta := map[string]string{
 		resizeKey: strconv.Itoa(p.Resize), cropKey: strconv.Itoa(p.Crop), meanKey: triple(p.Mean), stdKey: triple(p.Std),
 	}
+	if p.Interpolation != "" {
+		meta[filterKey] = p.Interpolation
+	}
+	return meta
 }
 
 func triple(v [3]float32) string {
@@ -89,6 +95,11 @@ func PreprocessingOf(meta map[string]string) (p Preprocessing, found bool, err e
 	}
 	if min(p.Std[0], p.Std[1], p.Std[2]) <= 0 {
 		return p, true, fmt.Errorf("metadata %s is %s: want deviations above 0", stdKey, meta[stdKey])
+	}
+	switch p.Interpolation = meta[filterKey]; p.Interpolation {
+	case "", "bilinear", "bicubic":
+	default:
+		return p, true, fmt.Errorf("metadata %s is %.40q: want bilinear or bicubic", filterKey, p.Interpolation)
 	}
 	return p, true, nil
 }

@@ -9,7 +9,8 @@ import (
 )
 
 func TestPreprocessingInMetadata(t *testing.T) {
-	want := Preprocessing{Resize: 64, Crop: 56, Mean: [3]float32{0.48735043, 0.5, 1e-7}, Std: [3]float32{0.2, 1.0 / 3, 1}}
+	want := Preprocessing{Resize: 64, Crop: 56, Mean: [3]float32{0.48735043, 0.5, 1e-7}, Std: [3]float32{0.2, 1.0 / 3, 1},
+		Interpolation: "bicubic"}
 	store := model.NewStore()
 	if err := Init(store, Small, 4, 1); err != nil {
 		t.Fatal(err)
@@ -32,6 +33,7 @@ func TestPreprocessingInMetadata(t *testing.T) {
 		{"resize", "x"}, {"resize", "40"}, {"crop", "0"}, {"crop", ""},
 		{"mean", "[1, 2]"}, {"mean", "[1, 2, NaN]"}, {"mean", "[1, 2, 3, 4]"},
 		{"std", "[0.1, 0, 0.1]"}, {"std", "[0.1, 0.2, 1e99]"}, {"std", "null"}, {"crop", "\x00"},
+		{"interpolation", "lanczos"},
 	} {
 		m := maps.Clone(meta)
 		m[bad[0]] = bad[1]

@@ -12,7 +12,7 @@ From Python, any module from images [N, 3, H, W] to features [N, F]:
 
 optimize=False keeps the names and shapes of all weights and batch normalization as it is; the batch stays open; the
 metadata say which tensors are parameters and how images are prepared, which ONNX itself does not say. dmlx follows mean,
-std and size; it scales by bilinear interpolation, whatever the metadata say, which can change a recall by half a point.
+std, size and interpolation, which is bilinear or bicubic, as Pillow up to version 12 scales.
 """
 import json
 import sys

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
@@ -28,9 +29,9 @@ func (n *Network) Counts() []string {
 	return out
 }
 
-// Preprocessing returns how images are prepared for the network, by the metadata "mean", "std" and "size" of the file,
-// which are JSON. What it does not say is ImageNet's, and Crop is 0 without a size. It fails if the metadata make no
-// sense.
+// Preprocessing returns how images are prepared for the network, by the metadata "mean", "std", "size" and
+// "interpolation" of the file, which are JSON. What it does not say is ImageNet's, or bilinear, and Crop is 0 without a
+// size. It fails if the metadata make no sense.
 func (n *Network) Preprocessing() (p backbone.Preprocessing, err error) {
 	p = backbone.Preprocessing{Mean: backbone.ImageNetMean, Std: backbone.ImageNetStd}
 	for _, f := range []struct {
@@ -59,5 +60,16 @@ func (n *Network) Preprocessing() (p backbone.Preprocessing, err error) {
 		p.Crop = n.Size[0]
 	}
 	p.Resize = p.Crop
+	if text, there := n.Metadata["interpolation"]; there {
+		if err := json.Unmarshal([]byte(text), &p.Interpolation); err != nil {
+			p.Interpolation = text
+		}
+		if err := datasets.Filter(p.Interpolation).Check(); err != nil {
+			return p, fmt.Errorf("the metadata interpolation: %w", err)
+		}
+		if p.Interpolation == string(datasets.Bilinear) {
+			p.Interpolation = ""
+		}
+	}
 	return p, nil
 }

@@ -53,8 +53,8 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 	if s.HasFeatures() {
 		return nil, fmt.Errorf("%s has features, not images", s.Data)
 	}
-	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses,
-		Reading: s.Reading, Context: how.Context, Note: how.Warn}
+	o := datasets.Options{Size: s.Size, Filter: s.Interpolation(), TrainClasses: s.TrainClasses,
+		TestClasses: s.TestClasses, Reading: s.Reading, Context: how.Context, Note: how.Warn}
 	if how.Decoded != nil {
 		o.Progress = func(done, total int) { how.Decoded(s.Data, done, total) }
 	}
@@ -62,7 +62,7 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 	if IsPublished(s.Data) || slices.Contains(datasets.Names(), s.Data) {
 		setsMu.Lock()
 		defer setsMu.Unlock()
-		key = fmt.Sprint(s.Data, datasets.DataDir(), o.Size, o.TrainClasses, o.TestClasses, o.Reading)
+		key = fmt.Sprint(s.Data, datasets.DataDir(), o.Size, o.Filter, o.TrainClasses, o.TestClasses, o.Reading)
 	}
 	var set *datasets.Set
 	if key != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
@@ -105,6 +106,19 @@ func (c Config) NetworkSize() int {
 	}
 	p, _ := n.Preprocessing() // validateNetwork reports the error.
 	return p.Crop
+}
+
+// Interpolation returns what the images for the network of a file are scaled by; without a file it is bilinear.
+func (c Config) Interpolation() datasets.Filter {
+	if c.NetworkFile == "" {
+		return ""
+	}
+	n, err := c.opened()
+	if err != nil {
+		return ""
+	}
+	p, _ := n.Preprocessing() // validateNetwork reports the error.
+	return datasets.Filter(p.Interpolation)
 }
 
 // validateNetwork reports what is wrong with the network of a file.

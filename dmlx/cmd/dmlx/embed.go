@@ -103,8 +103,8 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 				line.Show("%d of %d images", done, len(paths))
 				return cmd.Context().Err()
 			}
-			values, damaged, warnings, err := embed.Files(choice.Backend, on, exec, paths, prepare.Resize, prepare.Crop,
-				net.width, skipBad, progress)
+			values, damaged, warnings, err := embed.Files(choice.Backend, on, exec, paths, *prepare, net.width,
+				skipBad, progress)
 			line.End()
 			if err != nil {
 				return err

@@ -92,7 +92,7 @@ func decode(dir string) error {
 			if err != nil {
 				return err
 			}
-			_, err = photo.Square(photoSide, photoSide)
+			_, err = photo.Square(photoSide, photoSide, datasets.Bilinear)
 			return err
 		})
 	}

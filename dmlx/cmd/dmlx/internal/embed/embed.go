@@ -83,9 +83,11 @@ type Damaged struct {
 // where n is 16 for each device; Files divides the rows among the devices. progress is called after each batch; its
 // error ends the work. Unless skip is set, nothing is embedded after the first image that cannot be read, but all
 // others are still tried.
-func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []string, resize, crop, width int,
-	skip bool, progress func(done int) error) (values []float32, damaged []Damaged, warnings []string, err error) {
+func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []string,
+	prepare backbone.Preprocessing, width int, skip bool, progress func(done int) error) (values []float32,
+	damaged []Damaged, warnings []string, err error) {
 	devices.Shard(exec, []mesh.Layout{mesh.Rows}, []mesh.Layout{mesh.Rows})
+	crop := prepare.Crop
 	one, rows := crop*crop*3, batchSize*devices.Size()
 	values, warnings = make([]float32, 0, min(len(files), 1<<16)*width), make([]string, len(files))
 	pixels := make([]uint8, rows*one)
@@ -102,7 +104,7 @@ func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []stri
 					return nil
 				}
 				warnings[start+i] = img.Warning
-				square, err := img.Square(resize, crop)
+				square, err := img.Square(prepare.Resize, crop, datasets.Filter(prepare.Interpolation))
 				copy(pixels[i*one:], square)
 				return err
 			})
