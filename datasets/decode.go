@@ -244,12 +244,14 @@ func mendPNG(file []byte, width, height int) ([]byte, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	more, err := io.CopyN(io.Discard, unpacked, int64(want)+1<<20)
-	var sum [4]byte
-	if err != nil && err != io.EOF {
-		return nil, err // Not whole for Pillow either.
-	} else if _, short := io.ReadFull(source, sum[:]); more == 0 && short == nil &&
-		binary.BigEndian.Uint32(sum[:]) != adler32.Checksum(pixels) {
+	sum, more := adler32.New(), int64(want)+1<<20
+	_, _ = sum.Write(pixels)
+	var stored [4]byte
+	if n, err := io.CopyN(sum, unpacked, more); err == nil {
+		return nil, fmt.Errorf("damaged pixels: more than %d bytes beyond its rows", n)
+	} else if _, short := io.ReadFull(source, stored[:]); err != io.EOF || short != nil {
+		return nil, io.ErrUnexpectedEOF
+	} else if binary.BigEndian.Uint32(stored[:]) != sum.Sum32() {
 		return nil, errors.New("damaged pixels: wrong checksum")
 	}
 	var idat bytes.Buffer

@@ -242,7 +242,8 @@ func TestDamagedPNGs(t *testing.T) {
 	for name, tc := range map[string]struct{ file, refused string }{
 		"no IEND":                  {start + pixels, ""},
 		"part of IEND":             {whole[:len(whole)-5], ""},
-		"no checksum of pixels":    {whole[:len(whole)-len(end)-8], ""},
+		"part of IDAT's checksum":  {whole[:len(whole)-len(end)-2], ""},
+		"no checksum of pixels":    {whole[:len(whole)-len(end)-5], "it ends early"},
 		"a checksum of IEND":       {start + pixels + wrong(end), ""},
 		"a checksum of IDAT":       {start + wrong(pixels) + end, ""},
 		"a damaged text behind":    {start + pixels + wrong(chunk("tEXt", "a\x00b")) + end, ""},

@@ -72,6 +72,12 @@ var attacks = []struct {
 	{"other owner of a store", 2, otherOwner},
 	{"stranger's submission", 1, strangersSubmission},
 	{"8 processes on a store", 4, manyProcesses},
+	{"damaged bomb for a reader", 3, damageBomb},
+	{"damaged onnx, pth or preset", 1, damageForeign},
+	{"damaged images to embed", 2, embedDamaged},
+	{"pipe or link beside the runs", 2, plantBeside},
+	{"8 writers of a file beside the runs", 1, manyWriters},
+	{"folders in an archive", 1, tellsFolder},
 }
 
 // counts are what became of an attack's tries.
