@@ -252,6 +252,11 @@ func writePlain(b *strings.Builder, atoms []atom) {
 	}
 }
 
+// Markdown returns the label as Markdown without HTML, pictures from elsewhere and control characters. Formulas stay.
+func Markdown(m Markup) string {
+	return strings.NewReplacer("<", "&lt;", "![", `!\[`).Replace(printable(m))
+}
+
 // HTML returns the label as escaped HTML.
 func HTML(m Markup) string {
 	var b strings.Builder

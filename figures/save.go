@@ -133,7 +133,7 @@ func (f *Figure) svg(encode func(io.Writer, image.Image) error) ([]byte, error) 
 		return nil, err
 	}
 	var alt bytes.Buffer
-	if err := xml.EscapeText(&alt, []byte(f.Alt)); err != nil {
+	if err := xml.EscapeText(&alt, []byte(printable(f.Alt))); err != nil {
 		return nil, err
 	}
 	if data, err = canvas.fill(data, encode); err != nil {

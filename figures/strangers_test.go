@@ -3,6 +3,10 @@ package figures
 import (
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot"
+
+	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
 // Names of strangers do nothing in any format: no TeX command, no HTML, no spreadsheet's formula, no terminal's.
@@ -32,11 +36,24 @@ func TestNamesOfStrangers(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range names {
+		figure := Of(plot.New(), 96, 72)
+		figure.Alt = name
+		raw, err := Bytes(figure, "svg")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"<script", "\x1b", "\u202e"} {
+			if strings.Contains(string(raw), part) {
+				t.Errorf("svg has %q: %.300s", part, raw)
+			}
+		}
+	}
 	if raw, err := Inline(table); err != nil || strings.Contains(string(raw), `\input`) {
 		t.Errorf("inline: %v\n%s", err, raw)
 	}
 	for _, same := range []string{"+0.5 [−5.8, +6.8]", "-3", "cos/con/con", "+2.20 to +9.20", "–", ""} {
-		if got := cellText(same); got != same {
+		if got := scores.CellText(same); got != same {
 			t.Errorf("%q became %q", same, got)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	pretty "github.com/jedib0t/go-pretty/v6/table"
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
@@ -336,10 +337,7 @@ func (t *Table) terminal() []byte {
 func (t *Table) markdown() []byte {
 	marks, notes := t.footnotes()
 	// GitHub and JupyterLab render the formulas between dollar signs.
-	clean := func(m Markup) string { // Without HTML, and without pictures from elsewhere.
-		return strings.NewReplacer("<", "&lt;", "![", `!\[`).Replace(printable(m))
-	}
-	text := func(m Markup) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(clean(m)) }
+	text := func(m Markup) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(Markdown(m)) }
 	var b bytes.Buffer
 	row := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
 	head, line := make([]string, len(t.Columns)), make([]string, len(t.Columns))
@@ -370,7 +368,7 @@ func (t *Table) markdown() []byte {
 	}
 	for _, m := range append([]Markup{t.Caption}, append(notes, t.Provenance)...) {
 		if m != "" {
-			b.WriteString("\n" + clean(m) + "\n")
+			b.WriteString("\n" + Markdown(m) + "\n")
 		}
 	}
 	return b.Bytes()
@@ -378,10 +376,10 @@ func (t *Table) markdown() []byte {
 
 // csv writes a column for each part of a score, and one for the setting.
 func (t *Table) csv() ([]byte, error) {
-	scores := make([]bool, len(t.Columns))
+	scored := make([]bool, len(t.Columns))
 	for _, row := range t.Rows {
 		for i, c := range row {
-			scores[i] = scores[i] || c.Score != nil
+			scored[i] = scored[i] || c.Score != nil
 		}
 	}
 	var head []string
@@ -390,7 +388,7 @@ func (t *Table) csv() ([]byte, error) {
 		if c.Group != "" {
 			name = Plain(c.Group) + " " + name
 		}
-		if scores[i] {
+		if scored[i] {
 			head = append(head, name+" mean", name+" std", name+" runs", name+" diverged")
 		} else {
 			head = append(head, name)
@@ -400,7 +398,7 @@ func (t *Table) csv() ([]byte, error) {
 		head = append(head, "setting")
 	}
 	records := [][]string{head}
-	text := func(c Cell) string { return cellText(strings.ReplaceAll(Plain(c.Text), "\u00a0", " ")) }
+	text := func(c Cell) string { return scores.CellText(strings.ReplaceAll(Plain(c.Text), "\u00a0", " ")) }
 	float := func(v float64) string {
 		if math.IsNaN(v) {
 			return ""
@@ -416,14 +414,14 @@ func (t *Table) csv() ([]byte, error) {
 			case c.Score != nil:
 				record = append(record, float(c.Score.Mean), float(c.Score.Std), strconv.Itoa(c.Score.N),
 					strconv.Itoa(c.Score.Diverged))
-			case scores[i]:
+			case scored[i]:
 				record = append(record, text(c), "", "", "")
 			default:
 				record = append(record, text(c))
 			}
 		}
 		if t.Setting != "" {
-			record = append(record, cellText(printable(t.Setting)))
+			record = append(record, scores.CellText(printable(t.Setting)))
 		}
 		records = append(records, record)
 	}
@@ -431,18 +429,6 @@ func (t *Table) csv() ([]byte, error) {
 	w := csv.NewWriter(&b)
 	err := w.WriteAll(records)
 	return b.Bytes(), err
-}
-
-// cellText returns a text that no spreadsheet takes for a formula.
-func cellText(s string) string {
-	if s == "" || !strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return s
-	}
-	rest := strings.ReplaceAll(s[1:], " to ", "")
-	if strings.ContainsRune("+-", rune(s[0])) && strings.Trim(rest, "0123456789.,;+-−±–% []e") == "" {
-		return s // A number, perhaps with its interval.
-	}
-	return "'" + s
 }
 
 // html sets colors on shaded cells only, so that the table reads well in light and dark notebooks.

@@ -141,11 +141,25 @@ func (t Table) Write(w io.Writer) error {
 			if record[i] = f.text(&r); f.Column == Mean && r.Value.Mean == 0 {
 				record[i] = "0"
 			}
+			record[i] = CellText(record[i])
 		}
 		err = errors.Join(err, out.Write(record))
 	}
 	out.Flush()
 	return errors.Join(err, out.Error())
+}
+
+// CellText returns a text for a cell of CSV that no spreadsheet takes for a formula: with ' before it, where it
+// begins as one.
+func CellText(s string) string {
+	if s == "" || !strings.ContainsRune("=+-@'\t\r", rune(s[0])) {
+		return s
+	}
+	rest := strings.ReplaceAll(s[1:], " to ", "")
+	if strings.ContainsRune("+-", rune(s[0])) && strings.Trim(rest, "0123456789.,;+-−±–% []e") == "" {
+		return s // A number, perhaps with its interval.
+	}
+	return "'" + s
 }
 
 // Read reads CSV as [Table.Write] writes it. Columns may be missing and in any order; an unknown one is an error. The
@@ -171,7 +185,11 @@ func Read(r io.Reader) (Table, error) {
 		row := &out[i]
 		row.Value.Mean = math.NaN()
 		for k, f := range head {
-			if err := f.read(row, record[k]); err != nil {
+			text := record[k]
+			if bare, marked := strings.CutPrefix(text, "'"); marked && CellText(bare) == text {
+				text = bare
+			}
+			if err := f.read(row, text); err != nil {
 				return nil, fmt.Errorf("scores: line %d, %s: %w", i+2, f.Column, err)
 			}
 		}

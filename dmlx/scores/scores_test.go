@@ -85,9 +85,19 @@ func TestCSV(t *testing.T) {
 	missing := run("cos/con/con", 3, 0)
 	missing.Value = Missing()
 	all = append(all, missing)
+	for _, name := range []string{"=cmd|' /C calc'!A0", "+1+cmd", "@SUM(1)", "-a", "'quoted", "'=quoted", "a,\"b\""} {
+		stranger := run("cos/con/con", 4, 50)
+		stranger.Data = name
+		all = append(all, stranger)
+	}
 	var b bytes.Buffer
 	if err := all.Write(&b); err != nil {
 		t.Fatal(err)
+	}
+	for _, formula := range []string{",=", ",+1", ",@", ",-a"} {
+		if strings.Contains(b.String(), formula) {
+			t.Errorf("a spreadsheet computes %q", formula)
+		}
 	}
 	again, err := Read(&b)
 	if err != nil || len(again) != len(all) {

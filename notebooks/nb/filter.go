@@ -23,7 +23,7 @@ func Filter(t *figures.Table, columns []int, caption ...string) {
 	Check(show(t))
 	wake(script)
 	if text != "" {
-		Say("%s", text)
+		say(text)
 	}
 }
 

@@ -53,13 +53,13 @@ func Show(o figures.Output, caption ...string) {
 	Check(err)
 	Check(show(o))
 	if text != "" {
-		Say("%s", text)
+		say(text)
 	}
 }
 
 // Caption displays a caption as that of [Show] below an output that another function displays, such as [Live].
 func Caption(caption ...string) {
-	Say("%s", Must(captioned(caption, "")))
+	say(Must(captioned(caption, "")))
 }
 
 // picture is a figure, or an output that has one as its still.
@@ -95,11 +95,21 @@ func folded(summary, text string) string {
 }
 
 // Say displays a paragraph of Markdown, formatted as by fmt.Sprintf. It is for sentences whose numbers come from runs,
-// which a text cell must not have.
+// which a text cell must not have. HTML and pictures from elsewhere in strings and errors among args stay text.
 func Say(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	display(bundle{"text/markdown": setSymbols(text), "text/plain": text}, nil)
+	clean := slices.Clone(args)
+	for i, a := range args {
+		switch a := a.(type) {
+		case string:
+			clean[i] = figures.Markdown(a)
+		case error:
+			clean[i] = figures.Markdown(a.Error())
+		}
+	}
+	say(fmt.Sprintf(format, clean...))
 }
+
+func say(text string) { display(bundle{"text/markdown": setSymbols(text), "text/plain": text}, nil) }
 
 // symbol matches one of the symbols that a PDF would lack, or what may have them as they are: an escaped character,
 // code, a formula.

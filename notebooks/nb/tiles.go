@@ -33,7 +33,7 @@ func Tiles(t *figures.Table, line int, shown []int, caption ...string) {
 	data["text/html"] = tiles(t, line, shown)
 	display(data, metadata)
 	if text != "" {
-		Say("%s", text)
+		say(text)
 	}
 }
 
