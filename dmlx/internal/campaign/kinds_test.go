@@ -75,8 +75,8 @@ func damageForeign(t *try) {
 		}
 		t.wasRead(err == nil)
 	case 1:
-		program := "\x80\x02}" + key("state_dict") + "}(" + key("module.fc.weight") + tensorOf("K\x04K\x04\x86", "K\x04K\x01\x86") +
-			key("module.fc.bias") + tensorOf("K\x04\x85", "K\x01\x85") + "us."
+		program := "\x80\x02}" + key("state_dict") + "}(" + key("module.fc.weight") +
+			tensorOf("K\x04K\x04\x86", "K\x04K\x01\x86") + key("module.fc.bias") + tensorOf("K\x04\x85", "K\x01\x85") + "us."
 		path := filepath.Join(t.dir, "net.pth")
 		t.must(os.WriteFile(path, t.damaged(pickled(program)), 0o644))
 		raw, err := backbone.ReadFile(path)
