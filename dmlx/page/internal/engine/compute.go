@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -158,15 +159,7 @@ func heaviest(anchors []dissect.ImpliedAnchor) (t triplets, left int) {
 
 // grid reads the range and side of a diagram.
 func (q *request) grid(low, high float64, side int) (from, to float64, n int, at []float32, err error) {
-	if q.Low != nil {
-		low = *q.Low
-	}
-	if q.High != nil {
-		high = *q.High
-	}
-	if q.Side != 0 {
-		side = q.Side
-	}
+	low, high, side = given(q.Low, low), given(q.High, high), cmp.Or(q.Side, side)
 	if side < 2 || side > mostSide {
 		return 0, 0, 0, nil, fmt.Errorf("a diagram of %d × %d points; want 2 to %d", side, side, mostSide)
 	}
@@ -238,10 +231,7 @@ func (e *Engine) field(q *request) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	rate := fieldRate
-	if q.Rate != nil {
-		rate = *q.Rate
-	}
+	rate := given(q.Rate, fieldRate)
 	if !(rate > 0 && rate <= 10) {
 		return nil, fmt.Errorf("the rate is %v; want a number above 0, at most 10", rate)
 	}
@@ -342,16 +332,7 @@ func (e *Engine) flow(q *request) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	frames, steps, rate := 1, 1, 0.03
-	if q.Frames != nil {
-		frames = *q.Frames
-	}
-	if q.Steps != nil {
-		steps = *q.Steps
-	}
-	if q.Rate != nil {
-		rate = *q.Rate
-	}
+	frames, steps, rate := given(q.Frames, 1), given(q.Steps, 1), given(q.Rate, 0.03)
 	if frames < 0 || frames > mostFrames || steps < 1 || steps > mostSteps || frames*batch.N*batch.Dim > 1<<24 {
 		return nil, fmt.Errorf("a flow of %d frames of %d steps with %d points; want 0 to %d frames, 1 to %d steps, and "+
 			"fewer points for many frames", frames, steps, batch.N, mostFrames, mostSteps)

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -118,6 +119,14 @@ type request struct {
 	arrays map[string][]byte
 }
 
+// given is an argument that may be left out.
+func given[T any](x *T, otherwise T) T {
+	if x == nil {
+		return otherwise
+	}
+	return *x
+}
+
 // floats and ints are arrays of the request, nil if there is none of the name.
 func (q *request) floats(name string) ([]float32, error) { return array[float32](q, name) }
 func (q *request) ints(name string) ([]int32, error)     { return array[int32](q, name) }
@@ -148,11 +157,11 @@ func (s subject) name() string {
 }
 
 func (q *request) subject() (subject, error) {
-	given := func(x json.RawMessage) bool { return len(x) > 0 && string(x) != "null" }
+	is := func(x json.RawMessage) bool { return len(x) > 0 && string(x) != "null" }
 	switch {
-	case given(q.Rule) == given(q.Loss):
+	case is(q.Rule) == is(q.Loss):
 		return subject{}, errors.New("want either a rule or a loss")
-	case given(q.Rule):
+	case is(q.Rule):
 		return parseRule(q.Rule)
 	}
 	return parseLoss(q.Loss)
@@ -171,14 +180,8 @@ func parseRule(raw json.RawMessage) (subject, error) {
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return subject{}, errors.New("rule: want its name or its parts")
 	}
-	or := func(name, otherwise string) string {
-		if name == "" {
-			return otherwise
-		}
-		return name
-	}
-	name = or(parts.Direction, dmlx.DirectionCos.Name) + "/" + or(parts.Pair, dmlx.PairCon.Name) + "/" +
-		or(parts.Triplet, dmlx.TripletCon.Name)
+	name = cmp.Or(parts.Direction, dmlx.DirectionCos.Name) + "/" + cmp.Or(parts.Pair, dmlx.PairCon.Name) + "/" +
+		cmp.Or(parts.Triplet, dmlx.TripletCon.Name)
 	if parts.Mask != "" {
 		name += "+" + parts.Mask
 	}

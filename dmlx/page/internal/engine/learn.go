@@ -75,16 +75,7 @@ func (e *Engine) learn(q *request) (Object, error) {
 	if s.loss != nil && losses.PerClass(s.loss) > 0 {
 		return nil, fmt.Errorf("loss %s has proxies, which the page does not train: choose a rule or another loss", s.loss)
 	}
-	steps, rate, seed, width := 0, 0.0, uint64(1), len(f.Scale)
-	if q.Steps != nil {
-		steps = *q.Steps
-	}
-	if q.Rate != nil {
-		rate = *q.Rate
-	}
-	if q.Seed != nil {
-		seed = *q.Seed
-	}
+	steps, rate, seed, width := given(q.Steps, 0), given(q.Rate, 0), given(q.Seed, 1), len(f.Scale)
 	if steps < 0 || steps > mostHeadSteps || q.Step < 0 || q.Dim < 1 || q.Dim > mostHeadDim ||
 		!(rate >= 0 && rate <= 100) {
 		return nil, fmt.Errorf("%d steps from step %d at the rate %v for embeddings of %d dimensions; want 0 to %d steps, a "+

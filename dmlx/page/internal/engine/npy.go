@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,13 +12,8 @@ import (
 
 // parseNpy reads a user's embeddings and labels, and draws a batch of them if they are many.
 func (e *Engine) parseNpy(q *request) (Object, error) {
-	name := func(name, otherwise string) string {
-		if name == "" {
-			return otherwise
-		}
-		return name
-	}
-	embeddingsName, labelsName := name(q.Names.Embeddings, "the embeddings"), name(q.Names.Labels, "the labels")
+	embeddingsName := cmp.Or(q.Names.Embeddings, "the embeddings")
+	labelsName := cmp.Or(q.Names.Labels, "the labels")
 	raw, is := q.arrays["embeddings"]
 	if !is {
 		return nil, errors.New("no file of embeddings was given")
@@ -128,11 +124,7 @@ func or(x, otherwise int) int {
 
 // draw chooses some rows of some classes, those with two or more first, which triplets need.
 func draw(classes []int64, members map[int64][]int32, q *request) []int32 {
-	seed := uint64(1)
-	if q.Seed != nil {
-		seed = *q.Seed
-	}
-	rng := rand.New(rand.NewPCG(seed, 3))
+	rng := rand.New(rand.NewPCG(given(q.Seed, 1), 3))
 	order := slices.Clone(classes)
 	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	slices.SortStableFunc(order, func(x, y int64) int {
