@@ -25,7 +25,8 @@ func newPage(a *app) *cobra.Command {
 		Use:   "page --open | --out DIR",
 		Short: "Build the playground as a page that needs no kernel",
 		Long: `Build the playground as a page: what a rule or a loss does to embeddings, computed in the browser by this
-library itself. It needs no kernel and sends nothing anywhere.
+library itself. In its workbench a linear layer learns by that rule or loss, on frozen features of minicar. It needs
+no kernel and sends nothing anywhere.
 
 With --open, the page is made in the cache folder and opened in your browser.
 

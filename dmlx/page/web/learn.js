@@ -2,10 +2,8 @@
 // A network's head learns in the page: a linear layer on frozen features of minicar, trained by the rule or loss of the workbench, A beside B.
 
 const Learn = {
-  chunk: 5, // Steps of a request; behind them Recall@1 is measured.
-
   begin(engine) {
-    Object.assign(this, {engine, playing: false, seen: true, rate: 0.5, dim: 16, seed: 1});
+    Object.assign(this, {engine, playing: false, seen: true, chunk: 5, rate: 0.5, dim: 16, seed: 1});
     const root = this.root = el("div.card.learn", {id: "learn"}, el("h4", {}, "A linear layer learns on frozen features of drawn cars"));
     this.curves = new Curves();
     Object.assign(this.curves, {xTitle: "steps", xRange: [0, 50], yRange: [0, 100], title: "Recall@1, in percent"});
@@ -99,6 +97,7 @@ const Learn = {
   // took shows an answer.
   took(side, r) {
     const l = side.learn;
+    this.chunk = r.ms > 150 ? 20 : 5; // Where measuring takes long, it is done less often.
     if (l.by && l.by !== r.name) l.changed = l.at;
     Object.assign(l, {weight: r.weight, bias: r.bias, at: r.step, by: r.name});
     l.steps.push(r.step);
