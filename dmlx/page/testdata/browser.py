@@ -478,7 +478,7 @@ def learning(browser):
     until(page, "() => Bench.a.learn.recall.length && Bench.b.learn.recall.length", "no recall")
     notes["a head's first recall after Train, s"] = round(time.monotonic() - began, 2)
     until(page, "() => Bench.a.learn.at >= 40 && Bench.b.learn.at >= 40", "no 40 steps")
-    notes["steps of two heads with a recall for each five, steps/s"] = round(80 / (time.monotonic() - began), 1)
+    notes["steps of two heads and their recall, steps/s"] = round(80 / (time.monotonic() - began), 1)
     line = page.locator("#learn .readout").inner_text()
     assert all(text in line for text in ("A: cos/lin/cir?tau=4", "B: cos/con/con", "at the start")), line
     assert page.evaluate("() => { const [x, y] = [Bench.a.learn, Bench.b.learn]; return x.recall[0] === y.recall[0] && x.recall.at(-1) !== y.recall.at(-1) && y.recall.at(-1) > y.recall[0]; }")
