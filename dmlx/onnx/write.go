@@ -38,10 +38,7 @@ func (n *Network) Write(store *model.Store, head *Head, meta map[string]string) 
 		out = x.append(out)
 		return nil
 	})
-	for _, key := range slices.Sorted(maps.Keys(meta)) {
-		out = message(out, 14, message(message(nil, 1, []byte(key)), 2, []byte(meta[key])))
-	}
-	return out, err
+	return writeMetadata(out, meta), err
 }
 
 // replaced reports whether a pair of the metadata has a key of meta.
@@ -103,24 +100,80 @@ func (n *Network) writeGraph(graph []byte, store *model.Store, head *Head) (out 
 	if err != nil || head == nil {
 		return out, err
 	}
-	dim := len(head.Bias)
-	out = tensorField(tensorField(out, "fc.weight", head.Weight, dim, n.Width), "fc.bias", head.Bias, dim)
-	node := func(op, out string, attribute []byte, in ...string) []byte {
-		var b []byte
-		for _, name := range in {
-			b = message(b, 1, []byte(name))
+	return writeEmbeddings(out, n.output, n.Width, []Linear{{"fc", head.Weight, head.Bias}}), nil
+}
+
+// Linear is a linear layer with a name: weight [out, in], row by row, and bias [out].
+type Linear struct {
+	Name         string
+	Weight, Bias []float32
+}
+
+// WriteLayers returns a file (opset 17) of linear layers, with ReLU between them: from "features", float32 [N, width],
+// times scale plus shift, [width] or nil, to "embeddings", scaled to length 1. meta are its metadata.
+func WriteLayers(width int, scale, shift []float32, layers []Linear, meta map[string]string) ([]byte, error) {
+	in := width
+	for _, l := range layers {
+		if len(l.Bias) == 0 || in == 0 || len(l.Weight) != in*len(l.Bias) {
+			return nil, fmt.Errorf("layer %s of %d weights and %d biases for %d values", l.Name, len(l.Weight), len(l.Bias), in)
 		}
-		b = message(message(b, 2, []byte(out)), 3, []byte(out))
-		return message(message(b, 4, []byte(op)), 5, attribute)
+		in = len(l.Bias)
 	}
-	integer := func(name string, v uint64) []byte { // An AttributeProto of type 2, INT.
-		return number(number(message(nil, 1, []byte(name)), 3, v), 20, 2)
+	graph, x := message(nil, 2, []byte("head")), "features"
+	if scale != nil {
+		graph = tensorField(tensorField(graph, "scale", scale, width), "shift", shift, width)
+		graph = message(graph, 1, writtenNode("Mul", "scaled", nil, x, "scale"))
+		graph, x = message(graph, 1, writtenNode("Add", "standardized", nil, "scaled", "shift")), "standardized"
 	}
-	out = message(out, 1, node("Gemm", "fc", integer("transB", 1), n.output, "fc.weight", "fc.bias"))
-	out = message(out, 1, node("LpNormalization", "embeddings", integer("axis", 1), "fc"))
-	shape := message(message(nil, 1, message(nil, 2, []byte("N"))), 1, number(nil, 1, uint64(dim)))
-	tensor := message(number(nil, 1, float32Type), 2, shape)
-	return message(out, 12, message(message(nil, 1, []byte("embeddings")), 2, message(nil, 1, tensor))), nil
+	graph = message(writeEmbeddings(graph, x, width, layers), 11, value("features", width))
+	file := message(message(number(nil, 1, 8), 2, []byte("dmlx")), 7, graph)
+	return writeMetadata(message(file, 8, number(message(nil, 1, nil), 2, 17)), meta), nil
+}
+
+// writeEmbeddings adds layers to a graph, behind a value of some width, and its output "embeddings" of length 1.
+func writeEmbeddings(out []byte, x string, width int, layers []Linear) []byte {
+	for i, l := range layers {
+		if i > 0 {
+			out, x = message(out, 1, writtenNode("Relu", x+".relu", nil, x)), x+".relu"
+		}
+		weight, bias := l.Name+".weight", l.Name+".bias"
+		out = tensorField(tensorField(out, weight, l.Weight, len(l.Bias), width), bias, l.Bias, len(l.Bias))
+		out = message(out, 1, writtenNode("Gemm", l.Name, integerOption("transB", 1), x, weight, bias))
+		x, width = l.Name, len(l.Bias)
+	}
+	out = message(out, 1, writtenNode("LpNormalization", "embeddings", integerOption("axis", 1), x))
+	return message(out, 12, value("embeddings", width))
+}
+
+// writtenNode is a NodeProto, whose output has its name.
+func writtenNode(op, out string, attribute []byte, in ...string) []byte {
+	var b []byte
+	for _, name := range in {
+		b = message(b, 1, []byte(name))
+	}
+	b = message(message(message(b, 2, []byte(out)), 3, []byte(out)), 4, []byte(op))
+	if attribute != nil {
+		b = message(b, 5, attribute)
+	}
+	return b
+}
+
+// integerOption is an AttributeProto of type 2, INT.
+func integerOption(name string, v uint64) []byte {
+	return number(number(message(nil, 1, []byte(name)), 3, v), 20, 2)
+}
+
+// value is a ValueInfoProto, float32 [N, width].
+func value(name string, width int) []byte {
+	shape := message(message(nil, 1, message(nil, 2, []byte("N"))), 1, number(nil, 1, uint64(width)))
+	return message(message(nil, 1, []byte(name)), 2, message(nil, 1, message(number(nil, 1, float32Type), 2, shape)))
+}
+
+func writeMetadata(out []byte, meta map[string]string) []byte {
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		out = message(out, 14, message(message(nil, 1, []byte(key)), 2, []byte(meta[key])))
+	}
+	return out
 }
 
 // append writes a field as it was read.

@@ -226,10 +226,7 @@ func FeatureData(name string, train, test *Array) (*Data, error) {
 		return nil, fmt.Errorf("%s: the standard deviation of the training features is %g: want features that differ", name,
 			std)
 	}
-	for _, m := range mean {
-		d.Scale = append(d.Scale, float32(1/std))
-		d.Shift = append(d.Shift, float32(-m/std))
-	}
+	d.standardize(mean, std)
 	text, err := json.Marshal(mean)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -41,15 +42,30 @@ downloads; or the ONNX file of a network (dmlx help onnx), of which the output i
 --features gap writes the output of the average pooling. --features embedding writes the output of the file's linear
 layer "fc", scaled to length 1. The file's metadata tell how images are prepared; the checkpoints of dmlx train have
 metadata. Without them, images are normalized by ImageNet's mean and standard deviation, the shorter side is scaled to
-256 pixels and the middle square of 224 is cut out, as in torchvision's evaluation; for small both are 32.`,
-		Example: "  dmlx embed --arch resnet18 --weights pretrained --images photos --features gap --out F.npy",
-		Args:    cobra.NoArgs,
+256 pixels and the middle square of 224 is cut out, as in torchvision's evaluation; for small both are 32.
+
+--features X.npy in place of --images embeds features [N, F] with a head that was trained on such features; the weights
+may then be a run's name or its first digits. The rows keep their order.`,
+		Example: "  dmlx embed --arch resnet18 --weights pretrained --images photos --features gap --out F.npy\n" +
+			"  dmlx embed --features new.npy --weights 077c9a --out E.npy",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if features != "gap" && features != "embedding" {
-				return usagef("--features %q: want gap or embedding", features)
-			}
 			if out == "" {
 				return usagef("--out is empty: want the file to write")
+			}
+			if filepath.Ext(features) == ".npy" {
+				for _, name := range []string{"images", "arch", "names", "labels", "skip-bad", "resize", "crop", "devices"} {
+					if cmd.Flags().Changed(name) {
+						return usagef("--%s belongs to images, and --features %s has none", name, features)
+					}
+				}
+				return a.embedFeatures(cmd.Context(), features, weights, out)
+			}
+			if features != "gap" && features != "embedding" {
+				return usagef("--features %q: want gap or embedding, or a NumPy file of features", features)
+			}
+			if images == "" {
+				return usagef("--images is missing: want a folder of images, or --features X.npy")
 			}
 			names = cmp.Or(names, files.Beside(out, files.NamesFile))
 			labels = cmp.Or(labels, files.Beside(out, files.LabelsFile))
@@ -141,7 +157,7 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 	f.StringVar(&weights, "weights", "",
 		".safetensors, .pth or .ckpt file with torchvision's names, .onnx file, or pretrained")
 	f.StringVar(&images, "images", "", "folder of JPEG and PNG files, or of a folder of them for each class")
-	f.StringVar(&features, "features", "embedding", "gap or embedding")
+	f.StringVar(&features, "features", "embedding", "gap or embedding; or features [N, F] (.npy) to embed with a head")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
 	f.StringVar(&names, "names", "", "text file to write: the path of each row's image (default: F.names.txt)")
 	f.StringVar(&labels, "labels", "", "file to write: each row's class, as int64 [N], or as names if it ends in .txt "+
@@ -152,10 +168,49 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the metadata's, else 32 for small, "+
 		"224 for a ResNet)")
 	addDevices(f, &devices)
-	for _, name := range []string{"weights", "images", "out"} {
+	for _, name := range []string{"weights", "out"} {
 		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
 	}
 	return cmd
+}
+
+// embedFeatures embeds the features of a file with the head of a weight file or of a run.
+func (a *app) embedFeatures(ctx context.Context, features, weights, out string) error {
+	if err := checkOut([]string{features, weights}, out); err != nil {
+		return err
+	}
+	raw, name, err := a.weightsOf(weights)
+	if err != nil {
+		return err
+	}
+	head, err := train.ReadHead(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if head == nil {
+		return fmt.Errorf("%s: its weights are of a network on images: want those of a head, or --images DIR", name)
+	}
+	values, shape, err := npy.ReadFloat32(features)
+	if err != nil {
+		return err
+	}
+	if len(shape) != 2 || shape[1] != head.Features {
+		return fmt.Errorf("%s: shape %v, want [N, %d], features as the head of %s was trained on", features, shape,
+			head.Features, name)
+	}
+	trainer, err := a.backend()
+	if err != nil {
+		return err
+	}
+	embedded, err := head.Embed(ctx, trainer.Backend, values)
+	if err != nil {
+		return fmt.Errorf("%s: %w", features, err)
+	}
+	if err := npy.WriteFloat32(out, embedded, shape[0], head.Dim); err != nil {
+		return err
+	}
+	return a.print(map[string]any{"rows": shape[0], "dim": head.Dim, "out": out},
+		fmt.Sprintf("%d rows, %d values each, in %s", shape[0], head.Dim, out))
 }
 
 // leaveOut takes damaged images off a list and names them; without skip they are an error.

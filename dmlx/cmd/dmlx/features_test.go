@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,6 +116,64 @@ func TestTrainHeads(t *testing.T) {
 	random := object(t, args("--rule", "cos-orth/lin-ms/cir", "--head", "linear?start=random", "--lr", "0.1")...)
 	if random["run"] == half["run"] || random["spec"].(map[string]any)["head"] != "linear" {
 		t.Errorf("a random start: %v", random["spec"])
+	}
+}
+
+// A head leaves: its embeddings of the test features are those of the run, here, in ONNX Runtime and in PyTorch.
+func TestHeadsLeave(t *testing.T) {
+	store := atWork(t)
+	x, l := featureFiles(t, "x", 8, 1)
+	tx, tl := featureFiles(t, "tx", 6, 40)
+	smallWeights := filepath.Join("..", "..", "backbone", "testdata", "small.pth")
+	in := func(name string) string { return filepath.Join(t.TempDir(), name) }
+	for _, head := range []string{"linear", "mlp?hidden=6"} {
+		run := object(t, "train", "--store", store, "--features", x, "--labels", l, "--test-features", tx,
+			"--test-labels", tl, "--batch", "4x3", "--epochs", "2", "--steps", "3", "--dim", "4", "--head", head, "--seed",
+			"1")["run"].(string)
+		out, net := in("E.npy"), in("net.onnx")
+		if v := object(t, "embed", "--store", store, "--features", tx, "--weights", run, "--out", out); v["rows"] != 30. {
+			t.Errorf("%s: %v", head, v)
+		}
+		if v := object(t, "weights", "onnx", run, "--store", store, "--out", net); v["features"] != 7. || v["dim"] != 4. {
+			t.Errorf("%s: %v", head, v)
+		}
+		embeddings := filepath.Join(store, run, "embeddings.npy")
+		want, _, err := npy.ReadFloat32(embeddings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, shape, err := npy.ReadFloat32(out)
+		if err != nil || len(got) != len(want) || shape[1] != 4 {
+			t.Fatal(shape, err)
+		}
+		for i := range got {
+			if math.Abs(float64(got[i]-want[i])) > 1e-6 {
+				t.Fatalf("%s: value %d is %g, the run's %g", head, i, got[i], want[i])
+			}
+		}
+		if python := os.Getenv("DMLX_PYTHON"); python != "" {
+			weights, err := filepath.Glob(filepath.Join(store, run, "checkpoint", "weights-*.safetensors"))
+			if err != nil || len(weights) != 1 {
+				t.Fatal(weights, err)
+			}
+			said, err := exec.Command(python, "testdata/head.py", tx, net, weights[0], embeddings).CombinedOutput()
+			if err != nil {
+				t.Errorf("%s: %v\n%s", head, err, said)
+			}
+		}
+		for want, args := range map[string][]string{
+			"want [N, 7]":            {"embed", "--features", out, "--weights", run, "--out", in("F.npy")},
+			"belongs to images":      {"embed", "--features", tx, "--weights", run, "--out", in("F.npy"), "--arch", "small"},
+			"leave out --arch":       {"weights", "onnx", run, "--features", "gap", "--out", in("F.onnx")},
+			"is no file, and":        {"embed", "--features", tx, "--weights", "none", "--out", in("F.npy")},
+			"of a network on images": {"embed", "--features", tx, "--weights", smallWeights, "--out", in("F.npy")},
+			"--images is missing":    {"embed", "--weights", smallWeights, "--out", in("F.npy")},
+		} {
+			code, _, stderr := invoke(t, append(args, "--store", store)...)
+			if !failed(code) || !strings.Contains(stderr, want) {
+				t.Errorf("%v: %d %s; want %s", args, code, stderr, want)
+			}
+		}
 	}
 }
 

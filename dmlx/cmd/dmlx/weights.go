@@ -63,7 +63,15 @@ float32 [N, D], scaled to length 1, or with --features gap "features", the outpu
     import onnxruntime
     net = onnxruntime.InferenceSession("net.onnx")
     prepare = net.get_modelmeta().custom_metadata_map        # resize, crop, mean, std
-    embeddings, = net.run(None, {"images": images})`,
+    embeddings, = net.run(None, {"images": images})
+
+Of a head on features the input is "features", float32 [N, F], as they were given to the training. The same in PyTorch:
+
+    f = safetensors.safe_open("weights.safetensors", "pt")   # dmlx runs export, or checkpoint/weights-N.safetensors
+    mean, std = json.loads(f.metadata()["feature_mean"]), float(f.metadata()["feature_std"])
+    x = (features - torch.tensor(mean)) / std
+    x = torch.nn.functional.linear(x, f.get_tensor("fc.weight"), f.get_tensor("fc.bias"))
+    embeddings = torch.nn.functional.normalize(x)            # mlp: fc1, relu, fc2`,
 		Example: "  dmlx weights onnx 077c9a --out net.onnx\n" +
 			"  dmlx weights onnx 3f21d0 --arch vit_small.onnx --out trained.onnx\n" +
 			"  dmlx weights onnx resnet18.pth --features gap --out resnet18.onnx",
@@ -88,6 +96,24 @@ float32 [N, D], scaled to length 1, or with --features gap "features", the outpu
 					return fmt.Errorf("%s: %w", name, err)
 				}
 				return a.writeONNX(encoded, out, filepath.Base(arch), name, dim, crop)
+			}
+			head, err := train.ReadHead(raw)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if head != nil {
+				if arch != "" || cmd.Flags().Changed("features") {
+					return usagef("%s is a head on features: leave out --arch and --features", name)
+				}
+				encoded, err := head.ONNX()
+				if err != nil {
+					return err
+				}
+				if err := durable.WriteFile(out, encoded, 0o644); err != nil {
+					return err
+				}
+				return a.print(map[string]any{"arch": "head", "dim": head.Dim, "out": out, "features": head.Features},
+					fmt.Sprintf("head of %s, from %d features to %d values, in %s", name, head.Features, head.Dim, out))
 			}
 			net, prepare, err := embed.Network(arch, name, raw)
 			if err != nil {

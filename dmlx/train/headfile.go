@@ -1,0 +1,160 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
+)
+
+// TrainedHead is the head of a weight file: from features [N, Features], as they were given to the training, to
+// embeddings [N, Dim] of length 1. [ReadHead] reads one.
+type TrainedHead struct {
+	Features, Dim int
+	layers        []onnx.Linear
+	data          Data // With what features are multiplied by, and what is added then.
+	meta          map[string]string
+}
+
+// ReadHead reads the weights of a head that was trained on features, a safetensors file. It returns nil for the weights
+// of another network.
+func ReadHead(weights []byte) (*TrainedHead, error) {
+	meta, err := backbone.Metadata(weights)
+	if err != nil {
+		return nil, err
+	}
+	var text string
+	t := &TrainedHead{meta: meta}
+	if n, _ := fmt.Sscanf(meta["model"], "head %s %d %d", &text, &t.Features, &t.Dim); n != 3 {
+		return nil, nil
+	}
+	h, err := ParseHead(text)
+	if err != nil {
+		return nil, fmt.Errorf("metadata model: %w", err)
+	}
+	layers := h.layers(t.Features, t.Dim)
+	for _, l := range layers { // Before memory is taken for them.
+		if most := len(weights) / 4; l.in < 1 || l.out < 1 || l.in > most || l.out > most/l.in {
+			return nil, fmt.Errorf("metadata model %q: the file is too short for a layer of %d × %d weights", meta["model"],
+				l.out, l.in)
+		}
+	}
+	if err := t.readScale(); err != nil {
+		return nil, err
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	if err := h.network(t.Features, t.Dim).decode(weights, store, 0); err != nil {
+		return nil, err
+	}
+	for _, l := range layers {
+		value := func(name string) []float32 {
+			return tensors.MustCopyFlatData[float32](store.GetVariable("/" + l.name + "/" + name).MustValue())
+		}
+		t.layers = append(t.layers, onnx.Linear{Name: l.name, Weight: value("weight"), Bias: value("bias")})
+	}
+	return t, nil
+}
+
+// readScale reads what [FeatureData] wrote into the metadata; a data set of another origin has nothing there.
+func (t *TrainedHead) readScale() error {
+	text, there := t.meta["feature_mean"]
+	if !there {
+		return nil
+	}
+	var mean []float64
+	if err := json.Unmarshal([]byte(text), &mean); err != nil || len(mean) != t.Features {
+		return fmt.Errorf("metadata feature_mean: want the means of %d features, as a JSON array", t.Features)
+	}
+	std, err := strconv.ParseFloat(t.meta["feature_std"], 64)
+	if err != nil || !(std > 0) || math.IsInf(std, 0) {
+		return fmt.Errorf("metadata feature_std %q: want a number above 0", t.meta["feature_std"])
+	}
+	t.data.standardize(mean, std)
+	return nil
+}
+
+// standardize takes a mean off each feature and divides all by one number.
+func (d *Data) standardize(mean []float64, std float64) {
+	for _, m := range mean {
+		d.Scale = append(d.Scale, float32(1/std))
+		d.Shift = append(d.Shift, float32(-m/std))
+	}
+}
+
+// ONNX returns the head as an ONNX file, from "features", float32 [N, Features], as they were given to the training, to
+// "embeddings", float32 [N, Dim].
+func (t *TrainedHead) ONNX() ([]byte, error) {
+	meta := map[string]string{}
+	for _, key := range []string{"run", "data", "rule", "loss", "head_choice"} {
+		if v, there := t.meta[key]; there {
+			meta[key] = v
+		}
+	}
+	return onnx.WriteLayers(t.Features, t.data.Scale, t.data.Shift, t.layers, meta)
+}
+
+// Embed returns the embeddings [n, Dim] of features [n, Features]. It returns an error if one is not finite.
+func (t *TrainedHead) Embed(ctx context.Context, b compute.Backend, features []float32) (out []float32, err error) {
+	defer errs.Catch(&err)
+	if len(features)%t.Features != 0 {
+		return nil, fmt.Errorf("%d values: want rows of %d features", len(features), t.Features)
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	exec, err := model.NewExec(b, store, func(scope *model.Scope, x *Node) *Node {
+		g := x.Graph()
+		if t.data.Scale != nil {
+			x = Add(Mul(x, Const(g, [][]float32{t.data.Scale})), Const(g, [][]float32{t.data.Shift}))
+		}
+		for i, l := range t.layers {
+			if i > 0 {
+				x = backbone.ReLU(x)
+			}
+			weight := Reshape(Const(g, l.Weight), len(l.Bias), len(l.Weight)/len(l.Bias))
+			x = Add(Einsum("nf,df->nd", x, weight), Const(g, [][]float32{l.Bias}))
+		}
+		return dmlx.Normalize(x)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer exec.Finalize()
+	chunk := make([]float32, embedRows*t.Features)
+	for len(features) > 0 {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		n := copy(chunk, features)
+		clear(chunk[n:])
+		features = features[n:]
+		embedded, err := exec.Call1(tensors.FromFlatDataAndDimensions(chunk, embedRows, t.Features))
+		if err != nil {
+			return nil, err
+		}
+		rows := tensors.MustCopyFlatData[float32](embedded)[:n/t.Features*t.Dim]
+		embedded.MustFinalizeAll()
+		for i, v := range rows {
+			if v-v != 0 {
+				return nil, fmt.Errorf("row %d: its embedding is not finite: want finite features", len(out)/t.Dim+i/t.Dim)
+			}
+		}
+		out = append(out, rows...)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no features: want at least one row")
+	}
+	return out, nil
+}
