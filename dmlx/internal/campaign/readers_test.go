@@ -80,6 +80,7 @@ var readers = map[string]string{
 	"dmlx/onnx/metadata.go":                    "onnx",
 	"dmlx/onnx/network.go":                     "onnx",
 	"dmlx/page/internal/engine/engine.go":      piece,
+	"dmlx/page/internal/engine/learn.go":       ours,
 	"dmlx/page/page.go":                        system,
 	"dmlx/presets/file.go":                     "presets",
 	"dmlx/runs/archive.go":                     opens,

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"syscall"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
 )
@@ -37,11 +36,10 @@ func owned(path string, forbidden fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch mode := info.Mode(); {
 	case !mode.IsRegular() && !mode.IsDir():
 		return fmt.Errorf("%s is neither a file nor a folder", path)
-	case !ok || int(stat.Uid) != os.Geteuid():
+	case durable.Owner(info) != os.Geteuid():
 		return fmt.Errorf("%s belongs to another user", path)
 	case mode.Perm()&forbidden != 0:
 		return fmt.Errorf("%s can be written by others: its mode is %04o", path, mode.Perm())
@@ -71,10 +69,8 @@ func (s *Submission) foreign() bool { return s.hasMark(manifestFile) && s.checkO
 // bin returns the user's folder for programs in the store: bin for its first user, bin-UID for others.
 func (s *Submission) bin() string {
 	dir := filepath.Join(s.store.Dir, folder, "bin")
-	if info, err := os.Lstat(dir); err == nil {
-		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() {
-			dir += fmt.Sprintf("-%d", os.Geteuid())
-		}
+	if info, err := os.Lstat(dir); err == nil && durable.Owner(info) != os.Geteuid() {
+		dir += fmt.Sprintf("-%d", os.Geteuid())
 	}
 	return dir
 }

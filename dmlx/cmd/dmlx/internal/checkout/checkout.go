@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
 
@@ -79,11 +79,7 @@ func Foreign(root string) (why string, err error) {
 
 // foreign says why somebody other than the user or root may have written a file or folder, or returns "".
 func foreign(info fs.FileInfo, user int) string {
-	owner := -1
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		owner = int(stat.Uid)
-	}
-	switch {
+	switch owner := durable.Owner(info); {
 	case owner != user && owner != 0:
 		return "belongs to another user"
 	case info.Mode()&fs.ModeSymlink != 0:

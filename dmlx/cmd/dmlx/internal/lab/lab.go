@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -109,6 +110,9 @@ func (l *Lab) checkout() string { return l.dir("checkout-" + hash([]byte(l.Root)
 // missing, it takes milliseconds. It may be interrupted at any time: each part gets a stamp when it is complete, and a
 // part without a stamp is installed again.
 func (l *Lab) Setup(ctx context.Context) error {
+	if runtime.GOOS == "windows" {
+		return errors.New("lab does not run on Windows, since its kernel is a shell script: use WSL")
+	}
 	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
 		return fmt.Errorf("the cache folder cannot be written: %w; set DMLX_CACHE to one that can", err)
 	}

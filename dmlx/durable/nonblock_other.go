@@ -1,5 +1,0 @@
-//go:build !unix
-
-package durable
-
-const nonBlocking = 0
