@@ -101,7 +101,7 @@ func Go() (compute.Backend, error) { return start("go") }
 func Linked(name string) bool { return slices.Contains(compute.List(), name) }
 
 // start calls compute.NewWithConfig. A failed backend is nil, a panic becomes an error, a plugin is downloaded only if
-// the network answers, and go-xla's messages go to standard error.
+// none is installed and the network answers, and go-xla's messages go to standard error.
 func start(config string) (b compute.Backend, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -114,7 +114,7 @@ func start(config string) (b compute.Backend, err error) {
 		}
 	}
 	if strings.HasPrefix(config, "xla") && AutoInstall != nil && !filepath.IsAbs(strings.TrimPrefix(config, "xla:")) {
-		if needsDownload() && !reachable() {
+		if !needsDownload() || !reachable() { // go-xla would download its own version beside one that works.
 			AutoInstall(false)
 		}
 		stdout := os.Stdout
@@ -123,7 +123,7 @@ func start(config string) (b compute.Backend, err error) {
 	}
 	if kind, options, _ := strings.Cut(config, ":"); kind == "go" && !strings.Contains(options, "ops_") {
 		// Operations run one after the other, each on all cores. Parallel operations wait for each other's workers, and
-		// gomlx/compute v0.1.0 can then hang: on two cores a ResNet-18 did.
+		// gomlx/compute v0.1.3 can then hang: on two cores a ResNet-18 did.
 		config = strings.TrimSuffix("go:ops_sequential,"+options, ",")
 	}
 	if kind, options, _ := strings.Cut(config, ":"); kind == "xla" && !strings.Contains(options, "tf32") {

@@ -616,7 +616,11 @@ func compileOnDevices(t *testing.T, trainer *Trainer, batchSize, size, dim int, 
 		in := []mesh.Value{images[0], step.mesh.Replicate(tensors.FromFlatDataAndDimensions(make([]float32, 6), 2, 3)),
 			step.mesh.Replicate(tensors.FromScalar(float32(1))),
 			step.mesh.Replicate(tensors.FromFlatDataAndDimensions(make([]int32, batchSize), batchSize))}
-		if err := step.exec.PreCompile(step.mesh.Arguments(in...)...); err != nil {
+		var of []shapes.Shape
+		for _, argument := range step.mesh.Arguments(in...) {
+			of = append(of, argument.(*tensors.Tensor).Shape())
+		}
+		if _, err := step.exec.Compile(of...); err != nil {
 			t.Fatal(err)
 		}
 		step.free()

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/durable"
@@ -79,8 +78,7 @@ func (s *session) compileEvaluation() (err error) {
 		e.free()
 		return err
 	}
-	images := tensors.FromShape(batchShape(embedRows, s.Data.Test.Shape()))
-	if err := e.exec.PreCompile(images, s.Data.affine()); err != nil {
+	if _, err := e.exec.Compile(batchShape(embedRows, s.Data.Test.Shape()), s.Data.affine().Shape()); err != nil {
 		e.free()
 		return err
 	}

@@ -279,7 +279,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx",
                    help="the command, run in this folder (default: %(default)s)")
-    # Run in parallel, large products of gomlx/compute v0.1.0 may wait for each other for ever on few cores.
+    # Run in parallel, large products of gomlx/compute v0.1.3 may wait for each other for ever on few cores.
     p.add_argument("--backends", default="xla,go:ops_sequential", help="values of GOMLX_BACKEND (default: %(default)s)")
     p.add_argument("--arch", default="resnet18,small", help="networks (default: %(default)s)")
     p.add_argument("--steps", type=int, default=10)
