@@ -128,7 +128,47 @@ func Aliases() []string {
 
 // ParseRule reads a rule's name: direction/pair/triplet[+mask], as in "cos-orth/lin-ms/cir" or "cos/con/cos+sc1", or a
 // loss of Table 1 (see [Aliases]), either with options behind it: "cos/lin/cir?tau=2&sum".
-func ParseRule(name string) (Rule, error) {
+func ParseRule(name string) (Rule, error) { return PartsWith().Parse(name) }
+
+// Parts are what rules are put together from.
+type Parts struct {
+	Directions []Direction
+	Pairs      []PairWeight
+	Triplets   []TripletWeight
+	Masks      []Mask
+}
+
+// PartsWith returns the parts that have a name and the custom parts of rules, which replace those of the same name. A
+// custom part without a name is called "custom".
+func PartsWith(rules ...Rule) Parts {
+	p := Parts{slices.Clone(Directions), slices.Clone(PairWeights), slices.Clone(TripletWeights), slices.Clone(Masks)}
+	for _, r := range rules {
+		if r.Direction.Custom() {
+			r.Direction.Name = partName(r.Direction.Name)
+			p.Directions = with(p.Directions, r.Direction, func(d Direction) string { return d.Name })
+		}
+		if r.Pair.Custom() {
+			r.Pair.Name = partName(r.Pair.Name)
+			p.Pairs = with(p.Pairs, r.Pair, func(w PairWeight) string { return w.Name })
+		}
+		if r.Triplet.Custom() {
+			r.Triplet.Name = partName(r.Triplet.Name)
+			p.Triplets = with(p.Triplets, r.Triplet, func(t TripletWeight) string { return t.Name })
+		}
+		if r.Mask.Custom() {
+			r.Mask.Name = partName(r.Mask.Name)
+			p.Masks = with(p.Masks, r.Mask, func(m Mask) string { return m.Name })
+		}
+	}
+	return p
+}
+
+func with[T any](in []T, own T, nameOf func(T) string) []T {
+	return append(slices.DeleteFunc(in, func(x T) bool { return nameOf(x) == nameOf(own) }), own)
+}
+
+// Parse reads a rule's name, as [ParseRule] does, with these parts.
+func (p Parts) Parse(name string) (Rule, error) {
 	fail := func(format string, args ...any) (Rule, error) {
 		return Rule{}, errs.Invalid(fmt.Errorf("rule %q: %s", name, fmt.Sprintf(format, args...)))
 	}
@@ -153,18 +193,18 @@ func ParseRule(name string) (Rule, error) {
 	triplet, mask, hasMask := strings.Cut(parts[2], "+")
 	var r Rule
 	var err error
-	if r.Direction, err = find("direction", parts[0], Directions, func(d Direction) string { return d.Name }); err != nil {
+	if r.Direction, err = find("direction", parts[0], p.Directions, func(d Direction) string { return d.Name }); err != nil {
 		return fail("%v", err)
 	}
-	if r.Pair, err = find("pair weight", parts[1], PairWeights, func(p PairWeight) string { return p.Name }); err != nil {
+	if r.Pair, err = find("pair weight", parts[1], p.Pairs, func(p PairWeight) string { return p.Name }); err != nil {
 		return fail("%v", err)
 	}
-	if r.Triplet, err = find("triplet weight", triplet, TripletWeights,
+	if r.Triplet, err = find("triplet weight", triplet, p.Triplets,
 		func(t TripletWeight) string { return t.Name }); err != nil {
 		return fail("%v", err)
 	}
 	if hasMask {
-		if r.Mask, err = find("mask", mask, Masks, func(m Mask) string { return m.Name }); err != nil {
+		if r.Mask, err = find("mask", mask, p.Masks, func(m Mask) string { return m.Name }); err != nil {
 			return fail("%v", err)
 		}
 	}

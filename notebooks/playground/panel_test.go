@@ -2,8 +2,8 @@ package playground
 
 import (
 	"context"
-	"html"
-	"slices"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,18 +11,10 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/figures"
 )
-
-func rulePage(t testing.TB, r dmlx.Rule) page {
-	t.Helper()
-	b, err := backend.Go()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Panel{Rule: r}.page(b)
-}
 
 func parse(t testing.TB, name string) dmlx.Rule {
 	t.Helper()
@@ -33,141 +25,129 @@ func parse(t testing.TB, name string) dmlx.Rule {
 	return r
 }
 
-// changed returns the panel's first event with some values changed: name, value, name, value, …
-func changed(p page, pairs ...string) event {
-	e := p.first()
-	for i := 0; i < len(pairs); i += 2 {
-		e.Values[pairs[i]] = pairs[i+1]
+func rulePanel(t testing.TB, p Panel) panel {
+	t.Helper()
+	shown, err := p.panel()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return e
+	return shown
 }
 
-// drawn returns a picture without its alternative text, which names the rule.
-func drawn(v view, name string) string {
-	return strings.Replace(v.Pictures[name], html.EscapeString(v.Alts[name]), "", 1)
-}
+func hinged(b *dmlx.Batch) *Node { return MaxScalar(AddScalar(Sub(b.San, b.Sap), 0.5), 0) }
 
-func TestPanelFollowsItsControls(t *testing.T) {
-	p := rulePage(t, parse(t, "cos/lin/cir?tau=2"))
-	first := p.draw(p.first())
-	if first.Problem != "" || first.Note != "cos/lin/cir?tau=2" {
-		t.Fatalf("at first: %q, %q", first.Note, first.Problem)
+var mine = dmlx.Rule{Pair: dmlx.PairLin, Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinged}}
+
+// What the page asks for is answered for the user's own part as for the paper's.
+func TestPanelKnowsOwnParts(t *testing.T) {
+	t.Parallel()
+	p := rulePanel(t, Panel{Rule: mine})
+	about, err := p.answer("describe", nil, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range p.pictures {
-		if !strings.Contains(first.Pictures[name], "<svg") || first.Alts[name] == "" {
-			t.Errorf("no picture %s", name)
+	names := ""
+	for _, x := range about["triplets"].([]page.Object) {
+		names += " " + x["name"].(string)
+	}
+	if names != " con cos cir hinge" {
+		t.Errorf("triplet weights%s", names)
+	}
+	ask := func(method, args string) page.Object {
+		t.Helper()
+		out, err := p.answer(method, []byte(args), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	parsed := ask("parse", `{"rule": {"pair": "lin", "triplet": "hinge", "options": {"tau": 2}}}`)
+	if parsed["name"] != "cos/lin/hinge?tau=2" || parsed["literal"] != nil {
+		t.Errorf("%v", parsed)
+	}
+	d := ask("diagram", `{"rule": "cos/con/hinge", "side": 3}`)
+	for k, weight := range d["weight"].([]float32) {
+		if sap, san := float32(k%3)/2, float32(k/3)/2; weight != max(san-sap+0.5, 0) {
+			t.Errorf("T at %v, %v is %v", sap, san, weight)
 		}
 	}
-	for _, c := range []struct {
-		change  []string
-		note    string
-		off     []string // Parameters without effect.
-		changes []string // The pictures that change.
-	}{
-		{[]string{"tau", "8"}, "cos/lin/cir?tau=8", []string{"alpha", "beta", "lambda", "epsilon"},
-			[]string{"diagram", "motion", "matrix"}},
-		{[]string{"alpha", "3"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"}, nil},
-		{[]string{"direction", "cos-orth"}, "cos-orth/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"},
-			[]string{"motion", "matrix"}},
-		{[]string{"pair", "sig-ms", "triplet", "con", "mask", "sc1"}, "cos/sig-ms/con+sc1", []string{"tau"},
-			[]string{"diagram", "motion", "matrix"}},
-		{[]string{"pair", "lin-ms", "epsilon", "0.5"}, "cos/lin-ms/cir?epsilon=0.5&tau=2",
-			[]string{"alpha", "beta", "lambda"}, []string{"matrix"}},
-		{[]string{"show", "T"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"}, []string{"diagram"}},
-		{[]string{"noise", "2"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"},
-			[]string{"diagram", "matrix"}},
-		{[]string{"san", "0.9"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"}, []string{"motion"}},
+	if r := ask("compute", `{"rule": "cos/con/con", "sample": {"classes": 2, "images": 2, "dim": 3, "noise": 1, "seed": 1}}`); r["n"] != 4 {
+		t.Errorf("a rule of the paper: %v", r["n"])
+	}
+}
+
+// A part that fails says where, in the page and at the start.
+func TestPanelBadRule(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]dmlx.Rule{
+		"panel_test.go, line ": {Triplet: dmlx.TripletWeight{Name: "root",
+			Of: func(b *dmlx.Batch) *Node { return Sqrt(AddScalar(Neg(b.Sap), -3)) }}},
+		"not today": {Triplet: dmlx.TripletWeight{Name: "p", Of: func(*dmlx.Batch) *Node { panic("not today") }}},
+		"pair weight wide: P₊ is float32": {Pair: dmlx.PairWeight{Name: "wide",
+			Of: func(b *dmlx.Batch) (*Node, *Node) { return b.S, b.San }}},
 	} {
-		p := rulePage(t, parse(t, "cos/lin/cir?tau=2")) // A new one, since the scale of M only grows.
-		p.draw(p.first())
-		v := p.draw(changed(p, c.change...))
-		if v.Problem != "" || v.Note != c.note || !slices.Equal(v.Off, c.off) {
-			t.Errorf("%q: note %q, off %q, problem %q", c.change, v.Note, v.Off, v.Problem)
-		}
-		for _, name := range p.pictures {
-			if want := slices.Contains(c.changes, name); (drawn(v, name) != drawn(first, name)) != want {
-				t.Errorf("%q: picture %s changes: %v, want %v", c.change, name, !want, want)
-			}
+		if err := (Panel{Rule: r}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", r.Name(), err, want)
 		}
 	}
 }
 
-func TestPanelBadInput(t *testing.T) {
-	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root",
-		Of: func(b *dmlx.Batch) *Node { return Sqrt(Sub(b.Sap, b.San)) }}}
-	wide := dmlx.Rule{Pair: dmlx.PairWeight{Name: "wide", Of: func(b *dmlx.Batch) (*Node, *Node) { return b.S, b.San }}}
-	for _, c := range []struct {
-		rule   dmlx.Rule
-		change []string
-		want   string
-	}{
-		{dmlx.Rule{}, []string{"tau", "much", "triplet", "cos"}, `tau is "much"; want a number`},
-		{dmlx.Rule{}, []string{"tau", "NaN", "triplet", "cos"}, "want a number"},
-		{dmlx.Rule{}, []string{"pair", "none"}, `unknown pair weight "none"; use one of con,`},
-		{dmlx.Rule{}, []string{"show", "U"}, `unknown weight to show "U"`},
-		{nan, nil, "panel_test.go, line "},
-		{wide, nil, "pair weight wide: P₊ is float32 [32 32]; want one value for each triplet, float32 [32], as b.Sap"},
+// What stays is drawn from what the page showed: a rule or a loss, its batch, and where a flow has come.
+func TestStill(t *testing.T) {
+	t.Parallel()
+	p := rulePanel(t, Panel{Rule: mine})
+	for state, want := range map[string]string{
+		p.state:                              "From step 0 to 250",
+		"a=cos/lin/hinge&rate=0.1&steps=40":  "From step 0 to 40",
+		"a=cos-orth/lin-ms/cir?tau=2%26sum":  "sphere",
+		"a=cos/con/con&batch=3x4x2,0.5,7":    "circle",
+		"a=cos/con/con&steps=1300&show=push": "From step 0 to 1299",
+		"a=loss:ms?beta=40&triplet=0,90,-20": "sphere",
 	} {
-		p := rulePage(t, c.rule)
-		v := p.draw(changed(p, c.change...))
-		if !strings.Contains(v.Problem, c.want) || len(v.Pictures) > 0 {
-			t.Errorf("%s with %q: %q, %d pictures; want %q", c.rule.Name(), c.change, v.Problem, len(v.Pictures), c.want)
+		last, err := p.still(state)
+		if err != nil || last.pictures["matrix"] == nil || last.pictures["flow"] == nil {
+			t.Fatalf("%s: %v, %d pictures", state, err, len(last.pictures))
+		}
+		if alt := last.pictures["flow"].Alt; !strings.Contains(alt, want) || !strings.HasPrefix(last.note, strings.SplitN(read(state)["a"], ";", 2)[0]) {
+			t.Errorf("%s: %q, %q", state, last.note, alt)
 		}
 	}
-	// After a change from a custom part to one of the paper's, parameters without effect are off again.
-	p := rulePage(t, wide)
-	if v := p.draw(changed(p, "pair", "con")); v.Problem != "" || len(v.Off) != len(parameters) {
-		t.Errorf("cos/con/con: %q, off %q", v.Problem, v.Off)
+	for _, state := range []string{"a=cos/con/none", "a=cos/con/con&batch=many", "a=cos/con/con&batch=0x4x3,1,1"} {
+		if _, err := p.still(state); err == nil {
+			t.Errorf("%s is drawn", state)
+		}
 	}
-}
-
-// The colors of M keep their scale while a slider moves.
-func TestMatrixKeepsItsScale(t *testing.T) {
-	p := rulePage(t, parse(t, "cos/lin/cir?tau=2"))
-	first := p.draw(p.first())
-	p.draw(changed(p, "noise", "3")) // Larger weights.
-	again := p.draw(p.first())
-	if drawn(again, "matrix") == drawn(first, "matrix") {
-		t.Error("a wider scale is not kept")
+	if last, err := p.still("a=cos/con/con&show=U"); err != nil || last.pictures["diagram"] != nil ||
+		!strings.Contains(last.note, `no diagram: show "U"; want one of`) {
+		t.Errorf("%q, %v", last.note, err)
 	}
-	if p.draw(changed(p, "noise", "3")); drawn(p.draw(p.first()), "matrix") != drawn(again, "matrix") {
-		t.Error("the same values have two scales")
+	// The user's own batch, in more dimensions than a flow's picture has.
+	own := dissect.Sample(3, 2, 5, 1, 1)
+	p = rulePanel(t, Panel{Rule: mine, Batch: own})
+	last, err := p.still(p.state)
+	if err != nil || last.pictures["flow"] != nil || last.pictures["matrix"] == nil {
+		t.Errorf("%v, %+v", err, last)
 	}
-}
-
-// A page that has gone, or never came, ends the panel; a beat is answered and changes nothing.
-func TestSilenceEnds(t *testing.T) {
-	defer func(hello, beat time.Duration) { helloWait, beatWait = hello, beat }(helloWait, beatWait)
-	helloWait, beatWait = time.Minute, 200*time.Millisecond
-	b, ended := follow(t.Context(), rulePage(t, parse(t, "ours")))
-	within(t, b.pages, "page")
-	b.events <- event{Beat: true}
-	if v := within(t, b.views, "answer"); v.Seq != 0 || len(v.Pictures) > 0 {
-		t.Errorf("a beat is answered by %+v", v)
-	}
-	if last := within(t, b.pages, "last page"); !strings.Contains(last, pageGone) || strings.Contains(last, "<select") {
-		t.Errorf("%.300s", last)
-	}
-	if err := within(t, ended, "end"); err != nil {
-		t.Error(err)
+	if about, err := p.answer("describe", nil, nil); err != nil || about["batch"].(page.Object)["n"] != 6 {
+		t.Errorf("%v, %v", about["batch"], err)
 	}
 }
 
 // browser is one end of a link.
 type browser struct {
-	events chan event
-	views  chan view
-	pages  chan string
-	kept   chan string
+	messages chan message
+	answers  chan string
+	pages    chan string
+	kept     chan string
 }
 
-func follow(ctx context.Context, p page) (b browser, ended chan error) {
-	b = browser{make(chan event, 8), make(chan view, 64), make(chan string, 8), make(chan string, 8)}
+func follow(ctx context.Context, p panel) (b browser, ended chan error) {
+	b = browser{make(chan message, 8), make(chan string, 64), make(chan string, 8), make(chan string, 8)}
 	ended = make(chan error, 1)
 	go func() {
-		keep := func(name string, _ *figures.Figure) error { b.kept <- name; return nil }
-		ended <- p.follow(ctx, link{func(s string) { b.pages <- s }, keep, func(v view) { b.views <- v }, b.events}, "id",
-			func() {})
+		keep := func(name string, f *figures.Figure) error { b.kept <- name + ": " + f.Alt; return nil }
+		ended <- p.follow(ctx, link{func(s string) { b.pages <- s }, keep, func(s string) { b.answers <- s }, b.messages},
+			"id", func() {})
 	}()
 	return b, ended
 }
@@ -182,118 +162,98 @@ func within[T any](t *testing.T, c <-chan T, what string) (x T) {
 	return x
 }
 
-// When the page ends, the last good pictures stay.
-func TestLastGoodPictureStays(t *testing.T) {
+// A page that has gone, or never came, ends the panel; a beat is answered and changes nothing.
+func TestSilenceEnds(t *testing.T) {
+	defer func(hello, beat time.Duration) { helloWait, beatWait = hello, beat }(helloWait, beatWait)
+	helloWait, beatWait = time.Minute, 200*time.Millisecond
+	b, ended := follow(t.Context(), rulePanel(t, Panel{}))
+	within(t, b.pages, "page")
+	b.messages <- message{Beat: true}
+	if text := within(t, b.answers, "answer"); text != "" {
+		t.Errorf("a beat is answered by %s", text)
+	}
+	if last := within(t, b.pages, "last page"); !strings.Contains(last, pageGone) || strings.Contains(last, "<iframe") {
+		t.Errorf("%.300s", last)
+	}
+	if err := within(t, ended, "end"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Requests are answered, and when the panel ends, pictures of what its page showed stay.
+func TestPanelAnswersAndEnds(t *testing.T) {
 	for _, how := range []string{"stop", "end"} {
-		p := rulePage(t, parse(t, "cos/con/cos"))
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		b, ended := follow(ctx, p)
-		live := within(t, b.pages, "page")
-		for _, want := range []string{`<select name="pair">`, `name="tau" min="0" max="16"`, `data-picture="matrix"`,
-			"<script>", `role="alert"`} {
-			if !strings.Contains(live, want) {
-				t.Errorf("the page lacks %s", want)
+		b, ended := follow(ctx, rulePanel(t, Panel{Rule: mine}))
+		if live := within(t, b.pages, "page"); !strings.Contains(live, "#kernel&amp;amp;view=bench&amp;amp;a=cos/lin/hinge") ||
+			strings.Contains(live, `src="http`) {
+			t.Errorf("the page does not begin with the rule, or names another host")
+		}
+		ask := func(text string) (out struct {
+			ID     int
+			Ready  bool
+			Error  string
+			Result struct{ M struct{ Float32Array []byte } }
+		}) {
+			t.Helper()
+			b.messages <- message{text: text}
+			if err := json.Unmarshal([]byte(within(t, b.answers, "answer")), &out); err != nil {
+				t.Fatal(err)
 			}
+			return out
 		}
-		if strings.Contains(live, "http://") || strings.Contains(live, "https://") {
-			t.Error("the page names another host")
+		if !ask(`{"program": null}`).Ready {
+			t.Error("not ready")
 		}
-		good := changed(p, "tau", "5")
-		good.Seq = 1
-		b.events <- good
-		if v := within(t, b.views, "view"); v.Seq != 1 || v.Note != "cos/con/cos?tau=5" {
-			t.Errorf("view %d, %q, %q", v.Seq, v.Note, v.Problem)
+		packed := fmt.Sprintf(`{"id": 7, "method": "compute", "args": {"rule": "cos/lin/hinge", "n": 3, "dim": 2, "embeddings": `+
+			`{"Float32Array": %s}, "labels": {"Int32Array": %s}}}`, inJSON(t, raw([]float32{1, 0, 0, 1, 1, 1})), inJSON(t, raw([]int32{0, 0, 1})))
+		if got := ask(packed); got.ID != 7 || got.Error != "" || len(got.Result.M.Float32Array) != 4*9 {
+			t.Errorf("%+v", got)
 		}
-		bad := changed(p, "tau", "x")
-		bad.Seq = 2
-		b.events <- bad
-		if v := within(t, b.views, "view"); v.Seq != 2 || v.Problem == "" || len(v.Pictures) > 0 {
-			t.Errorf("view %d, %q, %d pictures", v.Seq, v.Problem, len(v.Pictures))
+		if got := ask(`{"id": 8, "method": "compute", "args": {"rule": "cos/lin/no"}}`); !strings.Contains(got.Error, `no triplet weight "no"`) {
+			t.Errorf("%+v", got)
 		}
+		b.messages <- message{State: "a=cos/con/hinge&steps=30"}
+		b.messages <- message{Beat: true}
+		within(t, b.answers, "beat")
 		if how == "stop" {
 			stop()
 		} else {
-			b.events <- event{Seq: 3, Press: []string{"end"}}
+			b.messages <- message{End: true}
 		}
-		last := within(t, b.pages, "last page")
-		if strings.Contains(last, "<script") || !strings.Contains(last, "cos/con/cos?tau=5") ||
-			strings.Contains(last, "<img") {
+		if last := within(t, b.pages, "last page"); strings.Contains(last, "<script") || !strings.Contains(last, "cos/con/hinge") {
 			t.Errorf("%s: the last page: %.300s", how, last)
 		}
 		if err := within(t, ended, "end"); err != nil {
 			t.Error(err)
 		}
-		if len(b.kept) != len(p.pictures) {
-			t.Errorf("%s: %d pictures are kept", how, len(b.kept))
+		kept := ""
+		for range len(b.kept) {
+			kept += within(t, b.kept, "picture") + "\n"
+		}
+		if strings.Count(kept, "\n") != 4 || !strings.Contains(kept, "From step 0 to 30") {
+			t.Errorf("%s: kept %s", how, kept)
 		}
 	}
 }
 
-// Of the events that arrive during drawing, the latest is drawn.
-func TestLatestEventCounts(t *testing.T) {
-	p := rulePage(t, parse(t, "cos/con/cos"))
-	drawing, go_ := make(chan bool), make(chan bool)
-	draw, n := p.draw, 0
-	p.draw = func(e event) view {
-		if n++; n == 2 {
-			drawing <- true
-			<-go_
-		}
-		return draw(e)
+func inJSON(t *testing.T, v any) string {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
 	}
-	b, _ := follow(t.Context(), p)
-	send := func(seq int, tau string) { e := changed(p, "tau", tau); e.Seq = seq; b.events <- e }
-	send(1, "1")
-	within(t, drawing, "drawing")
-	send(3, "3")
-	send(4, "4")
-	send(2, "2")
-	go_ <- true
-	within(t, b.views, "first view")
-	if v := within(t, b.views, "second view"); v.Seq != 4 || v.Note != "cos/con/cos?tau=4" || n != 3 {
-		t.Errorf("view %d, %q after %d drawings", v.Seq, v.Note, n)
-	}
-}
-
-// BenchmarkRedraw measures drawing without the browser.
-func BenchmarkRedraw(b *testing.B) {
-	for _, name := range []string{"cos/lin/cir", "cos-orth/sig-ms/cos+sc1"} {
-		b.Run(strings.ReplaceAll(name, "/", "_"), func(b *testing.B) {
-			p := rulePage(b, parse(b, name))
-			var times []time.Duration
-			for i := 0; b.Loop(); i++ {
-				start := time.Now()
-				e := changed(p, "tau", []string{"1", "2.5", "4"}[i%3], "noise", []string{"0.5", "1"}[i%2])
-				if v := p.draw(e); v.Problem != "" {
-					b.Fatal(v.Problem)
-				}
-				times = append(times, time.Since(start))
-			}
-			slices.Sort(times)
-			for _, q := range []struct {
-				name string
-				at   float64
-			}{{"p50-ms", 0.5}, {"p95-ms", 0.95}, {"max-ms", 1}} {
-				b.ReportMetric(float64(times[int(q.at*float64(len(times)-1))].Microseconds())/1000, q.name)
-			}
-		})
-	}
+	return string(out)
 }
 
 func TestWithoutBrowser(t *testing.T) {
 	t.Setenv(headlessEnv, "1")
-	b, ended := follow(t.Context(), rulePage(t, parse(t, "ours")))
+	b, ended := follow(t.Context(), rulePanel(t, Panel{}))
 	if page := within(t, b.pages, "page"); strings.Contains(page, "<script") || !strings.Contains(page, noBrowser) {
 		t.Errorf("%.300s", page)
 	}
-	if err := within(t, ended, "end"); err != nil || len(b.kept) != 3 {
+	if err := within(t, ended, "end"); err != nil || len(b.kept) != 4 {
 		t.Errorf("%d pictures, %v", len(b.kept), err)
-	}
-	bad := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "p", Of: func(*dmlx.Batch) *Node { panic("not today") }}}
-	_, ended = follow(t.Context(), rulePage(t, bad))
-	if err := within(t, ended, "end"); err == nil || !strings.Contains(err.Error(), "not today") ||
-		!strings.Contains(err.Error(), "panel_test.go, line ") {
-		t.Errorf("a rule that panics: %v", err)
 	}
 }

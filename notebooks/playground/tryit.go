@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -64,7 +65,7 @@ func (t TryIt) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	f := &form{TryIt: t, ctx: ctx, check: func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) },
-		board: board{filepath.Join(t.Store.Dir, "tryit", "leaderboard.json")}, choices: partsWith(t.Rule)}
+		board: board{filepath.Join(t.Store.Dir, "tryit", "leaderboard.json")}, parts: dmlx.PartsWith(t.Rule)}
 	f.trainer = sync.OnceValues(func() (*train.Trainer, error) {
 		choice, err := t.Open()
 		if err != nil {
@@ -79,7 +80,10 @@ func (t TryIt) Run(ctx context.Context) error {
 			}
 		}()
 	}
-	err = f.page().run(ctx)
+	shown, err := f.panel()
+	if err == nil {
+		err = shown.run(ctx)
+	}
 	stop()
 	f.wait(stopWait)
 	return err
@@ -89,7 +93,7 @@ func (t TryIt) Run(ctx context.Context) error {
 type form struct {
 	TryIt
 	ctx     context.Context
-	choices parts
+	parts   dmlx.Parts
 	trainer func() (*train.Trainer, error)
 	check   func(dmlx.Rule) (*dissect.Checked, error)
 	board   board
@@ -102,12 +106,10 @@ type form struct {
 	note    string
 	problem string
 	chart   chartState
-	drawn   int // The version of the chart that the page has.
 }
 
 // chartState is what the chart shows.
 type chartState struct {
-	version   int
 	about     string
 	epochs    int
 	reference float64 // Recall@1 of the features, in percent; NaN if unknown.
@@ -119,84 +121,98 @@ const aboutTry = "Train fits a linear head on frozen features of the pretrained 
 	"once, under your rule, the paper's best and the baseline. It shows how rules differ in seconds; it is no table of " +
 	"the paper. The real network is trained with one seed, and takes minutes."
 
-func (f *form) page() page {
-	controls := f.choices.controls(f.Rule, parameters[:1])
-	controls = append(controls, control{Name: "data", Label: "data set", Options: f.Data, Value: f.Data[0]},
-		control{Name: "network", Label: "the real network", Box: true},
-		control{Name: "train", Label: "Train", Button: true},
-		control{Name: "clear", Label: "Clear the leaderboard", Button: true})
-	p := page{title: "a rule, trained", about: aboutTry, pictures: []string{"recall"}, controls: controls, draw: f.draw}
-	p.final = func() view {
-		if os.Getenv(headlessEnv) != "" {
-			e := p.first()
-			e.Press = []string{"train"}
-			if v := f.draw(e); v.Problem != "" {
-				return v
+func (f *form) panel() (panel, error) {
+	e, err := newEngine(f.Rule)
+	state := "view=try&a=" + address(f.Rule)
+	return panel{title: "a rule, trained", state: state, names: []string{"recall"},
+		answer: func(method string, args []byte, arrays map[string][]byte) (page.Object, error) {
+			if method == "try" {
+				return f.try(args)
 			}
-			f.wait(math.MaxInt64)
-		}
-		f.mu.Lock()
-		f.drawn = -1
-		f.mu.Unlock()
-		return f.draw(p.first())
-	}
-	return p
+			out, err := e.Answer(method, args, arrays)
+			if method == "describe" && err == nil {
+				out["data"], out["about"] = f.Data, aboutTry
+			}
+			return out, err
+		},
+		still: func(string) (out kept, err error) {
+			if os.Getenv(headlessEnv) != "" {
+				f.start(f.Rule, f.Data[0], false)
+				f.wait(math.MaxInt64)
+			}
+			table, err := f.board.table()
+			if err == nil && table != nil {
+				out.below, err = tableHTML(table)
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if err == nil && f.problem != "" {
+				err = errors.New(f.problem)
+			}
+			picture, bad := f.chart.figure(f.Rule)
+			out.note, out.pictures = f.note, map[string]*figures.Figure{"recall": picture}
+			return out, cmp.Or(err, bad)
+		}}, err
 }
 
-// draw answers an event.
-func (f *form) draw(e event) (v view) {
-	defer func() {
-		if v.Problem != "" {
-			v.Pictures = nil
-		}
-	}()
-	r, off, err := f.choices.rule(e.Values, f.Rule.Options)
-	v.Off = off
-	if err == nil && slices.Contains(e.Press, "clear") {
-		err = f.board.clear()
+// try answers the page: it begins to train, or clears the leaderboard, if a button is pressed, and says what is there.
+func (f *form) try(args []byte) (page.Object, error) {
+	var q struct {
+		Rule, Data, Press string
+		Network           bool
 	}
-	if err == nil && slices.Contains(e.Press, "train") {
-		f.start(r, e.Values["data"], e.Values["network"] != "")
+	if err := json.Unmarshal(args, &q); err != nil {
+		return nil, err
+	}
+	r, err := f.parts.Parse(q.Rule)
+	if err != nil {
+		return nil, err
+	}
+	tau := r.Options.Tau
+	r.Options = f.Rule.Options // Those without a control are as at first.
+	r.Options.Tau = tau
+	switch q.Press {
+	case "clear":
+		err = f.board.clear()
+	case "train":
+		f.start(r, q.Data, q.Network)
 	}
 	var table *figures.Table
 	if err == nil {
 		table, err = f.board.table()
 	}
-	if err != nil {
-		v.Problem = err.Error()
-		return v
+	below := ""
+	if err == nil && table != nil {
+		below, err = tableHTML(table)
 	}
-	if table != nil {
-		if v.Below, err = tableHTML(table); err != nil {
-			v.Problem = err.Error()
-			return v
-		}
+	if err != nil {
+		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v.More, v.Problem = f.busy(), f.problem
-	v.Note = cmp.Or(f.note, r.Name()+": press Train")
-	if f.drawn != f.chart.version || f.chart.version == 0 {
-		var figure *figures.Figure
-		if figure, err = f.chart.figure(r); err == nil {
-			err = v.add(map[string]*figures.Figure{"recall": figure})
-		}
-		if err != nil {
-			v.Problem = err.Error()
-		}
-		f.drawn = f.chart.version
+	chart := f.chart.orEmpty(r)
+	groups := make([]page.Object, len(chart.groups))
+	for i, g := range chart.groups {
+		groups[i] = page.Object{"name": g.Name, "curves": slices.Clone(g.Curves)}
 	}
-	return v
+	return page.Object{"note": cmp.Or(f.note, r.Name()+": press Train"), "problem": f.problem, "more": f.busy(),
+		"below": below, "chart": page.Object{"about": chart.about, "epochs": chart.epochs, "reference": chart.reference,
+			"groups": groups}}, nil
 }
 
-// figure draws the chart; r is the rule of a chart that has not started.
-func (c chartState) figure(r dmlx.Rule) (*figures.Figure, error) {
-	if c.version == 0 {
+// orEmpty returns a chart of a rule that has not started if there is none.
+func (c chartState) orEmpty(r dmlx.Rule) chartState {
+	if c.groups == nil {
 		c = chartState{epochs: 10, reference: math.NaN(), about: "no rule was trained yet"}
 		for _, r := range beside(r) {
 			c.groups = append(c.groups, figures.RecallGroup{Name: r.Name(), Recall: figures.Missing})
 		}
 	}
+	return c
+}
+
+func (c chartState) figure(r dmlx.Rule) (*figures.Figure, error) {
+	c = c.orEmpty(r)
 	out, err := figures.RecallCurves(c.epochs, c.reference, "the features, no head", c.groups...)
 	if err == nil {
 		out.Provenance = c.about
@@ -413,7 +429,6 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, data string) error {
 		chart.groups = append(chart.groups, g)
 	}
 	f.mu.Lock()
-	chart.version = f.chart.version + 1
 	f.chart = chart
 	f.mu.Unlock()
 	for _, i := range missing {
@@ -467,7 +482,6 @@ func (f *form) trainHeads(ctx context.Context, trainer *train.Trainer, samples *
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.chart.groups[i].Recall = k.mean()
-	f.chart.version++
 	return nil
 }
 
@@ -479,7 +493,6 @@ func (f *form) step(i, seed int, rule string, p train.Progress) {
 	curves := f.chart.groups[i].Curves
 	if p.RecallEpoch == len(curves[seed])+1 && p.Recall-p.Recall == 0 {
 		curves[seed] = append(curves[seed], 100*p.Recall)
-		f.chart.version++
 	}
 }
 
@@ -515,7 +528,7 @@ func (f *form) network(ctx context.Context, r dmlx.Rule, data string) error {
 }
 
 // tableHTML returns a table with a link that saves it as CSV.
-func tableHTML(t *figures.Table) (template.HTML, error) {
+func tableHTML(t *figures.Table) (string, error) {
 	shown, err := figures.Bytes(t, "html")
 	if err != nil {
 		return "", err
@@ -524,8 +537,8 @@ func tableHTML(t *figures.Table) (template.HTML, error) {
 	if err != nil {
 		return "", err
 	}
-	return template.HTML(fmt.Sprintf(`%s<a download="leaderboard.csv" href="data:text/csv;base64,%s">`+
-		`Save the leaderboard as CSV</a>`, shown, base64.StdEncoding.EncodeToString(csv))), nil
+	return fmt.Sprintf(`%s<a download="leaderboard.csv" href="data:text/csv;base64,%s">`+
+		`Save the leaderboard as CSV</a>`, shown, base64.StdEncoding.EncodeToString(csv)), nil
 }
 
 // tried is a row of the leaderboard.

@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -28,7 +29,7 @@ func tryForm(t *testing.T, store string, r dmlx.Rule) *form {
 		t.Fatal(err)
 	}
 	return &form{TryIt: TryIt{Rule: r, Data: []string{"minishop"}, Preset: "smoke", Seeds: 2, Store: s}, ctx: t.Context(),
-		choices: partsWith(r), board: board{filepath.Join(store, "tryit", "leaderboard.json")},
+		parts: dmlx.PartsWith(r), board: board{filepath.Join(store, "tryit", "leaderboard.json")},
 		check: func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) },
 		trainer: sync.OnceValues(func() (*train.Trainer, error) {
 			choice, err := backend.Open()
@@ -36,18 +37,25 @@ func tryForm(t *testing.T, store string, r dmlx.Rule) *form {
 		})}
 }
 
-// press draws the form after a press of a button and waits until nothing is trained.
-func press(t *testing.T, f *form, button string, pairs ...string) view {
+// try asks the form as the page does.
+func try(t *testing.T, f *form, press string, network bool) page.Object {
 	t.Helper()
-	p := f.page()
-	e := changed(p, pairs...)
-	e.Press = []string{button}
-	if v := p.draw(e); v.Problem != "" {
-		t.Fatal(v.Problem)
+	out, err := f.try([]byte(inJSON(t, map[string]any{"rule": f.Rule.Name(), "data": f.Data[0], "network": network,
+		"press": press})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// press presses a button, waits until nothing is trained, and asks again.
+func press(t *testing.T, f *form, button string, network bool) page.Object {
+	t.Helper()
+	if v := try(t, f, button, network); v["problem"] != "" {
+		t.Fatal(v["problem"])
 	}
 	f.wait(time.Hour)
-	e.Press = nil
-	return p.draw(e)
+	return try(t, f, "", network)
 }
 
 func TestTryIt(t *testing.T) {
@@ -56,44 +64,48 @@ func TestTryIt(t *testing.T) {
 	}
 	store := t.TempDir()
 	f := tryForm(t, store, parse(t, "cos/con/con"))
-	if v := f.page().draw(f.page().first()); v.Problem != "" || !strings.Contains(v.Note, "press Train") ||
-		v.Below != "" || v.More {
+	if v := try(t, f, "", false); v["problem"] != "" || !strings.Contains(v["note"].(string), "press Train") ||
+		v["below"] != "" || v["more"] != false {
 		t.Errorf("at first: %+v", v)
 	}
-	v := press(t, f, "train")
-	if v.Problem != "" || !strings.Contains(v.Note, "done") || !strings.Contains(v.Alts["recall"], "cos/con/con: ") ||
-		!strings.Contains(v.Alts["recall"], "2 seeds") || !strings.Contains(v.Alts["recall"], "the features, no head: ") {
-		t.Fatalf("trained: %q, %q, %q", v.Note, v.Problem, v.Alts["recall"])
+	v := press(t, f, "train", false)
+	chart := v["chart"].(page.Object)
+	groups := chart["groups"].([]page.Object)
+	if v["problem"] != "" || !strings.Contains(v["note"].(string), "done") || len(groups) != 2 ||
+		groups[1]["name"] != "cos-orth/lin-ms/cir" || len(groups[1]["curves"].([][]float64)[1]) != 10 ||
+		!strings.Contains(chart["about"].(string), "2 seeds") || !(chart["reference"].(float64) > 0) {
+		t.Fatalf("trained: %+v", v)
 	}
 	rows, err := f.board.read()
 	if err != nil || len(rows) != 2 || len(rows[0].Curves) != 2 || len(rows[0].Recall) != 2 ||
 		len(rows[0].Curves[1]) != 10 || rows[0].Curves[1][9] != rows[0].Recall[1] {
 		t.Fatalf("leaderboard: %+v, %v", rows, err)
 	}
-	if !strings.Contains(string(v.Below), "cos-orth/lin-ms/cir") || !strings.Contains(string(v.Below), "leaderboard.csv") {
-		t.Errorf("below: %.300s", v.Below)
+	if below := v["below"].(string); !strings.Contains(below, "cos-orth/lin-ms/cir") ||
+		!strings.Contains(below, "leaderboard.csv") {
+		t.Errorf("below: %.300s", below)
 	}
 	// Another kernel finds the results and the features, and trains nothing.
 	again := tryForm(t, store, parse(t, "cos/con/con"))
 	start := time.Now()
-	if v := press(t, again, "train"); !strings.Contains(v.Alts["recall"], "2 seeds") || time.Since(start) > 5*time.Second {
-		t.Errorf("again: %q after %v", v.Alts["recall"], time.Since(start))
+	if v := press(t, again, "train", false); !strings.Contains(v["note"].(string), "done") || time.Since(start) > 5*time.Second {
+		t.Errorf("again: %q after %v", v["note"], time.Since(start))
 	}
-	if v := press(t, again, "clear"); v.Below != "" || v.Problem != "" {
-		t.Errorf("cleared: %q, %q", v.Below, v.Problem)
+	if v := press(t, again, "clear", false); v["below"] != "" || v["problem"] != "" {
+		t.Errorf("cleared: %q, %q", v["below"], v["problem"])
 	}
 	// A rule that cannot be trained: the check's sentence with the line.
 	root := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root",
 		Of: func(b *dmlx.Batch) *Node { return Sqrt(Sub(b.San, b.Sap)) }}}
-	if v := press(t, tryForm(t, store, root), "train"); !strings.Contains(v.Problem, "root: on a random batch") ||
-		!strings.Contains(v.Problem, "tryit_test.go, line ") {
-		t.Errorf("a rule that gives NaN: %q", v.Problem)
+	if problem := press(t, tryForm(t, store, root), "train", false)["problem"].(string); !strings.Contains(problem,
+		"root: on a random batch") || !strings.Contains(problem, "tryit_test.go, line ") {
+		t.Errorf("a rule that gives NaN: %q", problem)
 	}
 	if err := os.WriteFile(again.board.path, []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if v := again.draw(again.page().first()); !strings.Contains(v.Problem, "remove it to start a new one") {
-		t.Errorf("a damaged leaderboard: %q", v.Problem)
+	if _, err := again.try([]byte(`{"rule": "cos/con/con"}`)); err == nil || !strings.Contains(err.Error(), "remove it to start a new one") {
+		t.Errorf("a damaged leaderboard: %v", err)
 	}
 }
 
@@ -104,10 +116,10 @@ func TestTryTheNetwork(t *testing.T) {
 	}
 	f := tryForm(t, t.TempDir(), parse(t, "cos/con/con"))
 	f.Epochs = 1
-	v := press(t, f, "train", "network", "yes")
-	if v.Problem != "" || !strings.Contains(v.Note, "the network is trained") ||
-		!strings.Contains(string(v.Below), "the network") {
-		t.Fatalf("%q, %q, %.300s", v.Note, v.Problem, v.Below)
+	v := press(t, f, "train", true)
+	if v["problem"] != "" || !strings.Contains(v["note"].(string), "the network is trained") ||
+		!strings.Contains(v["below"].(string), "the network") {
+		t.Fatalf("%+v", v)
 	}
 	rows, err := f.board.read()
 	if err != nil || len(rows) != 2 {

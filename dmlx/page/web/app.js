@@ -23,6 +23,7 @@
   const part = /[#&]view=(\w+)/.exec(state)?.[1], shown = part && document.querySelector(`main > section#${part}`);
   if (shown) {
     document.body.dataset.view = part;
+    shown.hidden = false;
     shown.classList.add("shown");
     Bench.view = part;
     shown.prepend(document.getElementById("loading"));
@@ -49,6 +50,7 @@
       await Bench.begin(engine, about, state);
       Learn.begin(engine);
     }
+    if (part === "try") await Try.begin(engine, about, state);
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
       document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
     }

@@ -152,6 +152,7 @@ class Side {
     try {
       const p = await this.bench.engine.call("parse", this.subject);
       this.parsed = p;
+      for (const [key, b] of Object.entries(this.copies)) b.disabled = !p[key]; // A part of the user's own has no code here.
     } catch { this.parsed = null; }
     this.bench.remember();
   });
@@ -334,6 +335,7 @@ const Bench = {
       await this.b.read(this.b.text);
       await this.a.read("cos/lin/cir?tau=4");
     }
+    if (about.batch) await this.useOwn(about.batch, "the batch of the cell");
     this.ready = true;
   },
 
@@ -343,6 +345,7 @@ const Bench = {
     this.playButton = button("Play", () => this.flow(!this.a.player.playing), {class: "action main"});
     this.rate = slider({label: "rate", name: "rate", help: "Size of a step of the flow", min: 0.001, max: 0.2, step: 0.001, value: state.rate,
       on: (v) => { state.rate = v; this.look("swarm", "circle"); for (const side of this.sides) side.player.change(structuredClone(side.subject), v); }, settle: () => { this.remember(); this.each((s) => s.show()); }});
+    this.stride = slider({label: "steps a frame", name: "stride", min: 1, max: 20, step: 1, value: 1, on: (v) => { for (const side of [this.a, this.b]) side.player.setStride(v); }});
     this.show = choice({label: "diagram", name: "show", value: state.show, options: Object.entries(SHOWN).map(([v, [, , text]]) => [v, text]),
       on: (v) => { state.show = v; this.look("diagram"); this.each((s) => { s.levels = null; s.show(); }); this.remember(); }});
     this.low = choice({label: "from", name: "low", value: "0", options: [["0", "0"], ["-1", "−1"]], help: "Lowest similarity of the diagram",
@@ -354,7 +357,7 @@ const Bench = {
     this.tools = {
       diagram: el("div.controls", {role: "group", "aria-label": "Diagram"}, this.show.root, this.low.root, el("span.check", {}, arrows, el("label", {for: "arrows"}, "arrows"))),
       swarm: el("div.controls", {role: "group", "aria-label": "Flow"}, this.playButton, button("Step", () => { this.look("swarm"); this.each((s) => this.startFlow(s) && s.player.step()); }),
-        button("Restart", () => this.restart()), this.rate.root),
+        button("Restart", () => this.restart()), this.rate.root, this.stride.root),
     };
     this.cards = el("div.cards");
     for (const kind of KINDS) {
@@ -602,17 +605,19 @@ const Bench = {
     try {
       const r = await this.engine.call("parseNpy", {embeddings: embeddings.bytes.slice(0), labels: labels ? labels.bytes.slice(0) : null, seed,
         ...(draw ? {classes, images} : {}), names: {embeddings: embeddings.name, labels: labels?.name || ""}});
-      this.own = {embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim};
-      this.ownName = embeddings.name;
-      this.base = this.own;
       this.fileProblem.textContent = "";
       this.fileNote.textContent = `${r.note}${labels ? "" : "; without labels each row is a class of its own"}. A link to this page does not have them.`;
-      this.showOwn(true);
-      this.each((s) => { s.range = 0; });
-      await this.restart();
+      await this.useOwn({embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim}, embeddings.name);
     } catch (error) {
       this.refuse(error.message);
     }
+  },
+
+  useOwn(batch, name) {
+    Object.assign(this, {own: batch, base: batch, ownName: name});
+    this.showOwn(true);
+    this.each((s) => { s.range = 0; });
+    return this.restart();
   },
 
   // showOwn turns off what has no effect on a user's embeddings.
@@ -648,6 +653,7 @@ const Bench = {
     if (link === this.written) return;
     const first = this.written === undefined;
     this.written = link;
+    if (parent !== window) parent.postMessage({dmlx: "state", state: link.slice(1)}, "*");
     if (first && !this.touched) return; // The first picture is no change of the reader's.
     try { history.replaceState(null, "", link); } catch { /* A frame by srcdoc has no address of its own. */ }
   },
@@ -675,6 +681,8 @@ const Bench = {
     this.low.set(String(s.low));
     s.rate = Math.min(Math.max(finite(q.get("rate"), 0.03), 0), 10);
     this.rate.set(s.rate);
+    this.stride.set(1);
+    this.a.player.stride = this.b.player.stride = 1; // The steps of a link are one a frame.
     s.compare = q.has("b");
     s.shared = this.shared.checked = q.get("scale") === "1";
     this.showCompare();

@@ -20,7 +20,29 @@ const DMLX = (() => {
     return response.arrayBuffer();
   };
 
+  const base64Of = (array) => {
+    const bytes = array instanceof ArrayBuffer ? new Uint8Array(array) : new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+    let text = "";
+    for (let i = 0; i < bytes.length; i += 32768) text += String.fromCharCode(...bytes.subarray(i, i + 32768));
+    return btoa(text);
+  };
+
+  // kernel stands for a worker where a notebook's program answers: the document around this frame passes messages on.
+  const kernel = () => {
+    const pack = (_, v) => ArrayBuffer.isView(v) || v instanceof ArrayBuffer ? {[v instanceof ArrayBuffer ? "Uint8Array" : v.constructor.name]: base64Of(v)} : v;
+    const unpack = (_, v) => {
+      for (const type of [Float32Array, Int32Array, Uint8Array]) if (v && Object.hasOwn(v, type.name)) return new type(bytesOf(v[type.name]));
+      return v;
+    };
+    const w = {postMessage: (message) => parent.postMessage({dmlx: "ask", text: JSON.stringify(message, pack)}, "*"), terminate() {}};
+    addEventListener("message", ({source, data}) => {
+      if (source === parent && data?.dmlx === "answer") w.onmessage({data: JSON.parse(data.text, unpack)});
+    });
+    return w;
+  };
+
   const open = async () => {
+    if (document.body.dataset.state?.startsWith("#kernel")) return [kernel(), null];
     if (typeof DecompressionStream === "undefined" || typeof WebAssembly === "undefined") {
       throw new Error("This browser is too old for the page: it has no WebAssembly or no DecompressionStream.");
     }
@@ -51,7 +73,7 @@ const DMLX = (() => {
     await new Promise((resolve, reject) => {
       worker.onmessage = ({data}) => (data.ready ? resolve() : reject(new Error(data.failed)));
       worker.onerror = (event) => reject(new Error("The worker does not start: " + (event.message || "unknown reason")));
-      worker.postMessage({program}, [program]);
+      worker.postMessage({program}, program ? [program] : []);
     });
     worker.onmessage = ({data}) => {
       if (data.failed) return end(data.failed);

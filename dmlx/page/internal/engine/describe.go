@@ -97,35 +97,29 @@ var switches = []toggle{
 		func(o dmlx.Options) bool { return o.SkipDuplicates }},
 }
 
+func parts[T any](of []T, about map[string]part, nameOf func(T) string) (out []Object) {
+	for _, x := range of {
+		n := nameOf(x)
+		out = append(out, Object{"name": n, "title": cmp.Or(about[n].title, n), "help": about[n].help})
+	}
+	return out
+}
+
 // describe says what there is to choose from.
 func (e *Engine) describe(*request) (Object, error) {
-	parts := func(names []string, about map[string]part) []Object {
-		var out []Object
-		for _, n := range names {
-			out = append(out, Object{"name": n, "title": cmp.Or(about[n].title, n), "help": about[n].help})
-		}
-		return out
-	}
-	var tripletNames, maskNames, rules []string
-	directionNames, pairNames, _ := dmlx.PartNames()
-	for _, x := range dmlx.TripletWeights {
-		tripletNames = append(tripletNames, x.Name)
-	}
-	for _, x := range dmlx.Masks {
-		maskNames = append(maskNames, x.Name)
-	}
+	var rules []string
 	for _, r := range dmlx.Rules() {
 		rules = append(rules, r.Name())
 	}
 	var options, toggles, aliases, list []Object
 	for _, k := range numbers {
 		pairs, triplets := []string{}, []string{}
-		for _, p := range dmlx.PairWeights {
+		for _, p := range e.parts.Pairs {
 			if slices.Contains(dmlx.Rule{Pair: p}.UsedOptions(), k.name) {
 				pairs = append(pairs, p.Name)
 			}
 		}
-		for _, t := range dmlx.TripletWeights {
+		for _, t := range e.parts.Triplets {
 			if slices.Contains(dmlx.Rule{Triplet: t}.UsedOptions(), k.name) {
 				triplets = append(triplets, t.Name)
 			}
@@ -135,7 +129,7 @@ func (e *Engine) describe(*request) (Object, error) {
 	}
 	for _, k := range switches {
 		of := []string{}
-		for _, d := range dmlx.Directions {
+		for _, d := range e.parts.Directions {
 			if slices.Contains(dmlx.Rule{Direction: d}.UsedOptions(), k.name) {
 				of = append(of, d.Name)
 			}
@@ -163,8 +157,11 @@ func (e *Engine) describe(*request) (Object, error) {
 		list = append(list, Object{"name": about.Name, "title": about.Title, "source": about.Source, "formula": about.Text,
 			"proxies": about.Proxies, "perClass": losses.PerClass(l), "parameters": parameters})
 	}
-	return Object{"directions": parts(directionNames, directions), "pairs": parts(pairNames, pairWeights),
-		"triplets": parts(tripletNames, tripletWeights), "masks": parts(maskNames, masks), "options": options,
+	return Object{
+		"directions": parts(e.parts.Directions, directions, func(d dmlx.Direction) string { return d.Name }),
+		"pairs":      parts(e.parts.Pairs, pairWeights, func(p dmlx.PairWeight) string { return p.Name }),
+		"triplets":   parts(e.parts.Triplets, tripletWeights, func(t dmlx.TripletWeight) string { return t.Name }),
+		"masks":      parts(e.parts.Masks, masks, func(m dmlx.Mask) string { return m.Name }), "options": options,
 		"switches": toggles, "aliases": aliases, "rules": rules, "losses": list,
 		"limits": Object{"rows": mostRows, "dim": mostDim, "side": mostSide, "frames": mostFrames, "fileBytes": mostFile},
 		"go":     runtime.Version()}, nil
@@ -236,9 +233,12 @@ func (e *Engine) parse(q *request) (Object, error) {
 	for _, k := range switches {
 		options[k.name] = k.on(r.Options)
 	}
-	return Object{"kind": "rule", "name": r.Name(), "rule": Object{"direction": r.Direction.Name, "pair": r.Pair.Name,
-		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}, "uses": r.UsedOptions(),
-		"literal": ruleLiteral(r), "command": command("--rule", r.Name())}, nil
+	out := Object{"kind": "rule", "name": r.Name(), "rule": Object{"direction": r.Direction.Name, "pair": r.Pair.Name,
+		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}, "uses": r.UsedOptions()}
+	if !r.Custom() { // The code of a custom part is the user's.
+		out["literal"], out["command"] = ruleLiteral(r), command("--rule", r.Name())
+	}
+	return out, nil
 }
 
 // command is the one that trains a subject.

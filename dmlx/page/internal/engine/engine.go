@@ -29,20 +29,24 @@ type Object map[string]any
 
 // Engine answers requests, one at a time. It keeps the graphs of the rules and losses that it was asked for last.
 type Engine struct {
+	// Explain, if not nil, returns what is to be said of an error that a rule with custom parts gave.
+	Explain func(dmlx.Rule, error) error
+
 	backend compute.Backend
+	parts   dmlx.Parts
 	rules   cache[*dissect.Compiled]
 	losses  cache[*dissect.CompiledLoss]
 
 	features *features // To train heads on; nil before there are any.
 }
 
-// New starts the Go backend.
-func New() (*Engine, error) {
+// New starts the Go backend. The custom parts of rules can be chosen beside the paper's.
+func New(own ...dmlx.Rule) (*Engine, error) {
 	b, err := backend.Go()
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{backend: b, rules: newCache[*dissect.Compiled](32), losses: newCache[*dissect.CompiledLoss](32)}, nil
+	return &Engine{backend: b, parts: dmlx.PartsWith(own...), rules: newCache[*dissect.Compiled](32), losses: newCache[*dissect.CompiledLoss](32)}, nil
 }
 
 // Limits of a request.
@@ -73,7 +77,7 @@ func (e *Engine) Answer(method string, arguments []byte, arrays map[string][]byt
 	if answer == nil {
 		return nil, fmt.Errorf("no method %q", method)
 	}
-	q := &request{arrays: arrays}
+	q := &request{arrays: arrays, parts: e.parts}
 	if len(bytes.TrimSpace(arguments)) > 0 {
 		decoder := json.NewDecoder(bytes.NewReader(arguments))
 		decoder.DisallowUnknownFields()
@@ -81,7 +85,12 @@ func (e *Engine) Answer(method string, arguments []byte, arrays map[string][]byt
 			return nil, fmt.Errorf("%s: %s", method, strings.TrimPrefix(err.Error(), "json: "))
 		}
 	}
-	return answer(q)
+	if out, err = answer(q); err != nil && e.Explain != nil {
+		if s, unread := q.subject(); unread == nil && s.rule.Custom() {
+			err = e.Explain(s.rule, err)
+		}
+	}
+	return out, err
 }
 
 // request has the arguments of all methods.
@@ -117,6 +126,7 @@ type request struct {
 	Names   struct{ Embeddings, Labels string }
 
 	arrays map[string][]byte
+	parts  dmlx.Parts
 }
 
 // given is an argument that may be left out.
@@ -162,22 +172,22 @@ func (q *request) subject() (subject, error) {
 	case is(q.Rule) == is(q.Loss):
 		return subject{}, errors.New("want either a rule or a loss")
 	case is(q.Rule):
-		return parseRule(q.Rule)
+		return q.parseRule()
 	}
 	return parseLoss(q.Loss)
 }
 
-func parseRule(raw json.RawMessage) (subject, error) {
+func (q *request) parseRule() (subject, error) {
 	var name string
-	if json.Unmarshal(raw, &name) == nil {
-		r, err := dmlx.ParseRule(name)
+	if json.Unmarshal(q.Rule, &name) == nil {
+		r, err := q.parts.Parse(name)
 		return subject{rule: r}, err
 	}
 	var parts struct {
 		Direction, Pair, Triplet, Mask string
 		Options                        map[string]any
 	}
-	if err := json.Unmarshal(raw, &parts); err != nil {
+	if err := json.Unmarshal(q.Rule, &parts); err != nil {
 		return subject{}, errors.New("rule: want its name or its parts")
 	}
 	name = cmp.Or(parts.Direction, dmlx.DirectionCos.Name) + "/" + cmp.Or(parts.Pair, dmlx.PairCon.Name) + "/" +
@@ -185,7 +195,7 @@ func parseRule(raw json.RawMessage) (subject, error) {
 	if parts.Mask != "" {
 		name += "+" + parts.Mask
 	}
-	r, err := dmlx.ParseRule(name + query(parts.Options))
+	r, err := q.parts.Parse(name + query(parts.Options))
 	return subject{rule: r}, err
 }
 
@@ -324,7 +334,7 @@ func (q *request) proxies(l *losses.Named, e dissect.Embeddings) (dissect.Proxie
 func (e *Engine) compiledRule(r dmlx.Rule) *dissect.Compiled {
 	plain := r
 	plain.Options = dmlx.Options{}
-	return e.rules.get(plain.Name(), func() *dissect.Compiled { return dissect.Compile(e.backend, plain) })
+	return e.rules.get(plain.Name(), func() *dissect.Compiled { return dissect.Compile(e.backend, plain.Traced()) })
 }
 
 func (e *Engine) compiledLoss(l *losses.Named) *dissect.CompiledLoss {

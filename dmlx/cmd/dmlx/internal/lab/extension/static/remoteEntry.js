@@ -331,10 +331,9 @@
     .jp-RenderedMarkdown td { vertical-align: top; }
     [data-jp-theme-light="false"] .dmlx-live iframe { color-scheme: dark; }
     [data-jp-theme-light="true"] .dmlx-live iframe { color-scheme: light; }
-    [data-jp-theme-light="false"] :is(.jp-OutputArea img[src^="data:image/png"]:not(.jp-needs-light-background), .dmlx-panel img) {
+    [data-jp-theme-light="false"] .jp-OutputArea img[src^="data:image/png"]:not(.jp-needs-light-background) {
       filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen;
     }
-    [data-jp-theme-light="false"] .dmlx-panel div:has(> img) { background: none !important; }
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
     .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
     .dmlx-earlier { color: var(--jp-ui-font-color2); border-top: 1px solid var(--jp-border-color2); margin-top: 6px; }`;
