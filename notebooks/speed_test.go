@@ -154,7 +154,6 @@ have, beside the libraries of a Python interpreter. Other benchmarks:
   with 100,000 runs, a notebook's cell;
 - ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench Slurm -slurm 1000`" + `: many runs through Slurm;
 - ` + "`go test ./dmlx/train -run '^$' -bench TenSeeds`" + `: ten seeds of a head, side by side and one after the other;
-- ` + "`go test ./notebooks/playground -run '^$' -bench Redraw`" + `: a slider of the playground;
 - ` + "`DMLX_PLAYWRIGHT=PYTHON go test ./dmlx/page ./notebooks/playground -run InBrowser -v`" + `: panels and the page.
 
 Two runs at a time, each in a process with a core of its own, would finish more runs an hour. ` + "`dmlx`" + ` does
