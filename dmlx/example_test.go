@@ -72,3 +72,16 @@ func ExampleParseRule() {
 	fmt.Println(rule, err)
 	// Output: cos/lin/cir?tau=2 <nil>
 }
+
+// Rules with a part of one's own, by name.
+func ExamplePartsWith() {
+	hinge := func(b *dmlx.Batch) *Node { return MaxScalar(AddScalar(Sub(b.San, b.Sap), 0.5), 0) }
+	mine := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}
+	rule, err := dmlx.PartsWith(mine).Parse("cos-orth/lin/hinge+sc1?tau=2")
+	fmt.Println(rule, rule.Custom(), err)
+	_, err = dmlx.ParseRule("cos-orth/lin/hinge")
+	fmt.Println(err != nil)
+	// Output:
+	// cos-orth/lin/hinge+sc1?tau=2 true <nil>
+	// true
+}

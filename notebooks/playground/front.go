@@ -152,7 +152,7 @@ func (p panel) follow(ctx context.Context, l link, id string, listen func()) err
 		return err
 	}
 	l.show(fmt.Sprintf(`<div id="%s" class="dmlx-panel dmlx-live" data-state="connecting" data-lm-suppress-shortcuts="true">`+
-		`<iframe title="%s" srcdoc="%s" style="width:100%%;height:600px;border:0"></iframe>`+
+		`<iframe title="%s" data-page="%s" style="width:100%%;height:600px;border:0"></iframe>`+
 		`<button type="button" title="End the cell's program. Its pictures stay.">End</button>`+
 		`<div class="asleep" hidden>%s</div></div><script>(%s)(%q, %q)</script>`, id, p.title, html.EscapeString(frame), asleep,
 		kernelJS, id, os.Getenv(protocol.GONB_JUPYTER_KERNEL_ID_ENV)))
@@ -185,7 +185,7 @@ func (p panel) follow(ctx context.Context, l link, id string, listen func()) err
 				silence.Reset(hiddenWait)
 				fallthrough
 			case m.Beat:
-				l.send("")
+				l.send("{}") // An empty text would not arrive.
 			case m.End:
 				return end(ended)
 			case m.State != "":

@@ -20,7 +20,7 @@
     silent = 0;
     listens = true; // It did not yet when its page was shown.
     for (const message of waiting.splice(0)) tell(message);
-    if (text) answer(text); // Else the answer to a beat.
+    if (text !== "{}") answer(text); // Else it answers a beat.
   };
   addEventListener("message", ({source, data}) => {
     if (source !== frame.contentWindow || !data) return;
@@ -31,6 +31,7 @@
       root.dataset.state = "ready";
     }
   });
+  frame.srcdoc = frame.dataset.page; // Now that its messages are heard.
   const end = () => send(JSON.stringify({end: true}));
   button.addEventListener("click", end);
   root.addEventListener("dmlx-end", end); // The cell is run again: see the extension of "dmlx lab".

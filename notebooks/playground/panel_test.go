@@ -169,7 +169,7 @@ func TestSilenceEnds(t *testing.T) {
 	b, ended := follow(t.Context(), rulePanel(t, Panel{}))
 	within(t, b.pages, "page")
 	b.messages <- message{Beat: true}
-	if text := within(t, b.answers, "answer"); text != "" {
+	if text := within(t, b.answers, "answer"); text != "{}" {
 		t.Errorf("a beat is answered by %s", text)
 	}
 	if last := within(t, b.pages, "last page"); !strings.Contains(last, pageGone) || strings.Contains(last, "<iframe") {
