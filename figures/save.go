@@ -2,13 +2,9 @@ package figures
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/xml"
 	"fmt"
 	"image"
-	"image/color"
-	"image/png"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,10 +71,6 @@ func Save(o Output, path string) error {
 	return durable.WriteFile(path, data, 0o666)
 }
 
-// Draft returns a figure as SVG in half the time that [Bytes] takes, for a panel that is drawn anew at each move of a
-// slider. It looks the same; its images take more bytes.
-func Draft(f *Figure) ([]byte, error) { return f.bytes("draft") }
-
 func (f *Figure) bytes(format string) (data []byte, err error) {
 	// gonum/plot panics when it cannot draw, for example on an infinite range.
 	defer func() {
@@ -91,9 +83,7 @@ func (f *Figure) bytes(format string) (data []byte, err error) {
 	}
 	switch format {
 	case "svg":
-		return f.svg(png.Encode)
-	case "draft":
-		return f.svg(encodeFast)
+		return f.svg()
 	case "pdf":
 		return written(upright{vgpdf.New(f.Width, f.height())}, f)
 	default:
@@ -126,9 +116,8 @@ func (c upright) DrawImage(r vg.Rectangle, img image.Image) {
 	c.Canvas.DrawImage(r, turned)
 }
 
-func (f *Figure) svg(encode func(io.Writer, image.Image) error) ([]byte, error) {
-	canvas := &svgCanvas{Canvas: vgsvg.New(f.Width, f.height())}
-	data, err := written(canvas, f)
+func (f *Figure) svg() ([]byte, error) {
+	data, err := written(vgsvg.New(f.Width, f.height()), f)
 	if err != nil {
 		return nil, err
 	}
@@ -136,9 +125,7 @@ func (f *Figure) svg(encode func(io.Writer, image.Image) error) ([]byte, error) 
 	if err := xml.EscapeText(&alt, []byte(printable(f.Alt))); err != nil {
 		return nil, err
 	}
-	if data, err = canvas.fill(data, encode); err != nil {
-		return nil, err
-	}
+	data = bytes.ReplaceAll(data, []byte("data:image/jpg;"), []byte("data:image/png;")) // What gonum/plot writes is PNG.
 	// Without image-rendering, viewers blur the cells of a heat map.
 	data = bytes.ReplaceAll(data, []byte("<image "),
 		[]byte(`<image preserveAspectRatio="none" style="image-rendering:pixelated" `))
@@ -150,79 +137,4 @@ func (f *Figure) svg(encode func(io.Writer, image.Image) error) ([]byte, error) 
 		data = bytes.Replace(data, []byte("<svg "), []byte(`<svg role="img" `), 1)
 	}
 	return data, nil
-}
-
-// svgCanvas puts images into an SVG by an encoder of our choice: that of gonum/plot takes most of the time to draw a
-// figure with a heat map. It also labels PNG as JPEG.
-type svgCanvas struct {
-	*vgsvg.Canvas
-	images []image.Image
-}
-
-// DrawImage has the canvas draw an image of one pixel, whose color is the number of the image in its place.
-func (c *svgCanvas) DrawImage(r vg.Rectangle, img image.Image) {
-	c.images = append(c.images, img)
-	c.Canvas.DrawImage(r, placeholder(len(c.images)))
-}
-
-func placeholder(i int) image.Image {
-	img := image.NewNRGBA(image.Rect(0, 0, 1, 1))
-	img.SetNRGBA(0, 0, color.NRGBA{uint8(i >> 16), uint8(i >> 8), uint8(i), 0xff})
-	return img
-}
-
-// fill replaces the placeholders in the canvas's output by the images.
-func (c *svgCanvas) fill(svg []byte, encode func(io.Writer, image.Image) error) ([]byte, error) {
-	for i, img := range c.images {
-		var small, whole bytes.Buffer
-		if err := png.Encode(&small, placeholder(i+1)); err != nil {
-			return nil, err
-		}
-		if err := encode(&whole, img); err != nil {
-			return nil, err
-		}
-		url := func(kind string, data []byte) []byte {
-			return []byte("data:image/" + kind + ";base64," + base64.StdEncoding.EncodeToString(data))
-		}
-		svg = bytes.Replace(svg, url("jpg", small.Bytes()), url("png", whole.Bytes()), 1)
-	}
-	return svg, nil
-}
-
-// encodeFast encodes an image as PNG, fast rather than small.
-func encodeFast(w io.Writer, img image.Image) error {
-	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
-	return encoder.Encode(w, fewColors(img))
-}
-
-// fewColors returns an image of at most 256 colors with a palette, which makes its file smaller, and any other as it
-// is.
-func fewColors(img image.Image) image.Image {
-	b := img.Bounds()
-	from, is := img.(*image.NRGBA)
-	if !is {
-		return img
-	}
-	out := image.NewPaletted(b, nil)
-	known := make(map[color.NRGBA]uint8)
-	var last color.NRGBA
-	var index uint8
-	for y := b.Min.Y; y < b.Max.Y; y++ {
-		for x := b.Min.X; x < b.Max.X; x++ {
-			if c := from.NRGBAAt(x, y); c != last || len(known) == 0 {
-				i, is := known[c]
-				if !is {
-					if len(known) == 256 {
-						return img
-					}
-					i = uint8(len(known))
-					known[c] = i
-					out.Palette = append(out.Palette, c)
-				}
-				last, index = c, i
-			}
-			out.SetColorIndex(x, y, index)
-		}
-	}
-	return out
 }

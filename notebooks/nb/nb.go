@@ -175,9 +175,6 @@ func formats(o figures.Output) (data bundle, metadata map[string]any, err error)
 	return data, nil, nil
 }
 
-// HTML displays HTML markup. Converters to LaTeX lose it: use [Show] where there is a choice.
-func HTML(markup string) { display(bundle{"text/html": markup}, nil) }
-
 // display shows an output in a notebook, and its text elsewhere. It returns once the notebook has received it.
 func display(data bundle, metadata map[string]any) {
 	if !gonbui.IsNotebook {
