@@ -193,7 +193,8 @@ func (p Parts) Parse(name string) (Rule, error) {
 	triplet, mask, hasMask := strings.Cut(parts[2], "+")
 	var r Rule
 	var err error
-	if r.Direction, err = find("direction", parts[0], p.Directions, func(d Direction) string { return d.Name }); err != nil {
+	if r.Direction, err = find("direction", parts[0], p.Directions,
+		func(d Direction) string { return d.Name }); err != nil {
 		return fail("%v", err)
 	}
 	if r.Pair, err = find("pair weight", parts[1], p.Pairs, func(p PairWeight) string { return p.Name }); err != nil {

@@ -151,11 +151,12 @@ func (p panel) follow(ctx context.Context, l link, id string, listen func()) err
 	if err != nil {
 		return err
 	}
-	l.show(fmt.Sprintf(`<div id="%s" class="dmlx-panel dmlx-live" data-state="connecting" data-lm-suppress-shortcuts="true">`+
+	l.show(fmt.Sprintf(`<div id="%s" class="dmlx-panel dmlx-live" data-state="connecting" `+
+		`data-lm-suppress-shortcuts="true">`+
 		`<iframe title="%s" data-page="%s" style="width:100%%;height:600px;border:0"></iframe>`+
 		`<button type="button" title="End the cell's program. Its pictures stay.">End</button>`+
-		`<div class="asleep" hidden>%s</div></div><script>(%s)(%q, %q)</script>`, id, p.title, html.EscapeString(frame), asleep,
-		kernelJS, id, os.Getenv(protocol.GONB_JUPYTER_KERNEL_ID_ENV)))
+		`<div class="asleep" hidden>%s</div></div><script>(%s)(%q, %q)</script>`, id, p.title, html.EscapeString(frame),
+		asleep, kernelJS, id, os.Getenv(protocol.GONB_JUPYTER_KERNEL_ID_ENV)))
 	listen()
 	silence := time.NewTimer(helloWait)
 	defer silence.Stop()

@@ -71,7 +71,8 @@ func TestPanelKnowsOwnParts(t *testing.T) {
 			t.Errorf("T at %v, %v is %v", sap, san, weight)
 		}
 	}
-	if r := ask("compute", `{"rule": "cos/con/con", "sample": {"classes": 2, "images": 2, "dim": 3, "noise": 1, "seed": 1}}`); r["n"] != 4 {
+	r := ask("compute", `{"rule": "cos/con/con", "sample": {"classes": 2, "images": 2, "dim": 3, "noise": 1, "seed": 1}}`)
+	if r["n"] != 4 {
 		t.Errorf("a rule of the paper: %v", r["n"])
 	}
 }
@@ -108,7 +109,8 @@ func TestStill(t *testing.T) {
 		if err != nil || last.pictures["matrix"] == nil || last.pictures["flow"] == nil {
 			t.Fatalf("%s: %v, %d pictures", state, err, len(last.pictures))
 		}
-		if alt := last.pictures["flow"].Alt; !strings.Contains(alt, want) || !strings.HasPrefix(last.note, strings.SplitN(read(state)["a"], ";", 2)[0]) {
+		if alt := last.pictures["flow"].Alt; !strings.Contains(alt, want) ||
+			!strings.HasPrefix(last.note, read(state)["a"]) {
 			t.Errorf("%s: %q, %q", state, last.note, alt)
 		}
 	}
@@ -186,8 +188,8 @@ func TestPanelAnswersAndEnds(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		b, ended := follow(ctx, rulePanel(t, Panel{Rule: mine}))
-		if live := within(t, b.pages, "page"); !strings.Contains(live, "#kernel&amp;amp;view=bench&amp;amp;a=cos/lin/hinge") ||
-			strings.Contains(live, `src="http`) {
+		live := within(t, b.pages, "page")
+		if !strings.Contains(live, "#kernel&amp;amp;view=bench&amp;amp;a=cos/lin/hinge") || strings.Contains(live, `src="http`) {
 			t.Errorf("the page does not begin with the rule, or names another host")
 		}
 		ask := func(text string) (out struct {
@@ -206,12 +208,14 @@ func TestPanelAnswersAndEnds(t *testing.T) {
 		if !ask(`{"program": null}`).Ready {
 			t.Error("not ready")
 		}
-		packed := fmt.Sprintf(`{"id": 7, "method": "compute", "args": {"rule": "cos/lin/hinge", "n": 3, "dim": 2, "embeddings": `+
-			`{"Float32Array": %s}, "labels": {"Int32Array": %s}}}`, inJSON(t, raw([]float32{1, 0, 0, 1, 1, 1})), inJSON(t, raw([]int32{0, 0, 1})))
+		packed := fmt.Sprintf(`{"id": 7, "method": "compute", "args": {"rule": "cos/lin/hinge", "n": 3, "dim": 2, `+
+			`"embeddings": {"Float32Array": %s}, "labels": {"Int32Array": %s}}}`, inJSON(t, raw([]float32{1, 0, 0, 1, 1, 1})),
+			inJSON(t, raw([]int32{0, 0, 1})))
 		if got := ask(packed); got.ID != 7 || got.Error != "" || len(got.Result.M.Float32Array) != 4*9 {
 			t.Errorf("%+v", got)
 		}
-		if got := ask(`{"id": 8, "method": "compute", "args": {"rule": "cos/lin/no"}}`); !strings.Contains(got.Error, `no triplet weight "no"`) {
+		if got := ask(`{"id": 8, "method": "compute", "args": {"rule": "cos/lin/no"}}`); !strings.Contains(got.Error,
+			`no triplet weight "no"`) {
 			t.Errorf("%+v", got)
 		}
 		b.messages <- message{State: "a=cos/con/hinge&steps=30"}
@@ -222,7 +226,8 @@ func TestPanelAnswersAndEnds(t *testing.T) {
 		} else {
 			b.messages <- message{End: true}
 		}
-		if last := within(t, b.pages, "last page"); strings.Contains(last, "<script") || !strings.Contains(last, "cos/con/hinge") {
+		if last := within(t, b.pages, "last page"); strings.Contains(last, "<script") ||
+			!strings.Contains(last, "cos/con/hinge") {
 			t.Errorf("%s: the last page: %.300s", how, last)
 		}
 		if err := within(t, ended, "end"); err != nil {

@@ -170,8 +170,8 @@ var shownWeights = map[string]struct {
 }{"pull": {"$P_+ T$", figures.HuePull}, "push": {"$P_- T$", figures.HuePush}, "weight": {"$T$", figures.HueWeight},
 	"pairPositive": {"$P_+$", figures.HuePull}, "pairNegative": {"$P_-$", figures.HuePush}}
 
-// pictures draws the diagram, the motion and the matrix. A loss, and a rule that depends on the whole batch, may have no
-// diagram and no motion.
+// pictures draws the diagram, the motion and the matrix. A loss, and a rule that depends on the whole batch, may have
+// no diagram and no motion.
 func (s *still) pictures() (map[string]*figures.Figure, error) {
 	batch, err := s.ask("compute", map[string]any{}, nil)
 	if err != nil {
@@ -179,8 +179,8 @@ func (s *still) pictures() (map[string]*figures.Figure, error) {
 	}
 	s.first = batch
 	out := make(map[string]*figures.Figure)
-	if out["matrix"], err = figures.GradientMatrix(figures.Matrix{Title: "$M$ of the batch", Values: batch["M"].([]float32),
-		Labels: int64s(batch["labels"].([]int32))}); err != nil {
+	if out["matrix"], err = figures.GradientMatrix(figures.Matrix{Title: "$M$ of the batch",
+		Values: batch["M"].([]float32), Labels: int64s(batch["labels"].([]int32))}); err != nil {
 		return nil, err
 	}
 	for name, draw := range map[string]func() (*figures.Figure, error){"diagram": s.diagram, "motion": s.motion} {

@@ -88,7 +88,8 @@ func TestTryIt(t *testing.T) {
 	// Another kernel finds the results and the features, and trains nothing.
 	again := tryForm(t, store, parse(t, "cos/con/con"))
 	start := time.Now()
-	if v := press(t, again, "train", false); !strings.Contains(v["note"].(string), "done") || time.Since(start) > 5*time.Second {
+	if v := press(t, again, "train", false); !strings.Contains(v["note"].(string), "done") ||
+		time.Since(start) > 5*time.Second {
 		t.Errorf("again: %q after %v", v["note"], time.Since(start))
 	}
 	if v := press(t, again, "clear", false); v["below"] != "" || v["problem"] != "" {
@@ -104,7 +105,8 @@ func TestTryIt(t *testing.T) {
 	if err := os.WriteFile(again.board.path, []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := again.try([]byte(`{"rule": "cos/con/con"}`)); err == nil || !strings.Contains(err.Error(), "remove it to start a new one") {
+	if _, err := again.try([]byte(`{"rule": "cos/con/con"}`)); err == nil ||
+		!strings.Contains(err.Error(), "remove it to start a new one") {
 		t.Errorf("a damaged leaderboard: %v", err)
 	}
 }

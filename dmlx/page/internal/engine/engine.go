@@ -46,7 +46,8 @@ func New(own ...dmlx.Rule) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{backend: b, parts: dmlx.PartsWith(own...), rules: newCache[*dissect.Compiled](32), losses: newCache[*dissect.CompiledLoss](32)}, nil
+	return &Engine{backend: b, parts: dmlx.PartsWith(own...), rules: newCache[*dissect.Compiled](32),
+		losses: newCache[*dissect.CompiledLoss](32)}, nil
 }
 
 // Limits of a request.
