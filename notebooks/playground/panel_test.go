@@ -189,7 +189,8 @@ func TestPanelAnswersAndEnds(t *testing.T) {
 		defer stop()
 		b, ended := follow(ctx, rulePanel(t, Panel{Rule: mine}))
 		live := within(t, b.pages, "page")
-		if !strings.Contains(live, "#kernel&amp;amp;view=bench&amp;amp;a=cos/lin/hinge") || strings.Contains(live, `src="http`) {
+		if !strings.Contains(live, "#kernel&amp;amp;view=bench&amp;amp;a=cos/lin/hinge") ||
+			strings.Contains(live, `src="http`) {
 			t.Errorf("the page does not begin with the rule, or names another host")
 		}
 		ask := func(text string) (out struct {
