@@ -81,7 +81,7 @@ func depthwise(x, kernel *Node, stride, pad int) *Node {
 	kh, kw := kernel.Shape().Dim(0), kernel.Shape().Dim(1)
 	checkWindow("Conv2D", x, kh, kw, stride, pad)
 	switch {
-	case onGPU(x) && kh%2 == 1 && kw%2 == 1: // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.1).
+	case onGPU(x) && kh%2 == 1 && kw%2 == 1: // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.2).
 		return depthwiseNative(x, kernel, stride, pad)
 	case x.Shape().Dim(1)*x.Shape().Dim(2) <= 64:
 		return depthwiseMatrix(x, kernel, stride, pad)

@@ -54,7 +54,7 @@ type methods struct{ forward, input, kernel method }
 // more memory.
 func chooseMethods(on device, x, kernel shapes.Shape, stride, pad int) methods {
 	kh, kw := kernel.Dim(0), kernel.Dim(1)
-	even := kh%2 == 0 || kw%2 == 0 // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.1).
+	even := kh%2 == 0 || kw%2 == 0 // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.2).
 	if on == goBackend || even {
 		return methods{unfolded, unfolded, unfolded}
 	}
