@@ -48,18 +48,7 @@ func (s *session) losses(ctx context.Context) error {
 			}
 		}
 		s.least[lossLine(about.Name)] = products[k]
-		exec, err := graph.NewExec(s.choice.Backend, func(in []*graph.Node) []*graph.Node {
-			var proxies, of *graph.Node
-			if len(in) > 2 {
-				proxies, of = in[2], in[3]
-			}
-			loss := dmlx.ComposeLoss(dmlx.NewLossBatch(in[0], in[1], proxies, of), l.Of)
-			raw, rawProxies := loss.Raw()
-			if rawProxies == nil {
-				return []*graph.Node{loss.Value, raw}
-			}
-			return []*graph.Node{loss.Value, raw, rawProxies}
-		})
+		exec, err := graph.NewExec(s.choice.Backend, func(in []*graph.Node) []*graph.Node { return lossAndGradients(l, in) })
 		if err != nil {
 			return err
 		}
@@ -71,6 +60,21 @@ func (s *session) losses(ctx context.Context) error {
 		s.report(bench.Measured(lossLine(about.Name), fmt.Sprintf("B=%d D=%d", n, dim), "ms", times...))
 	}
 	return nil
+}
+
+// lossAndGradients returns a loss and its gradients with respect to the embeddings and, if it has them, the proxies. in
+// has the embeddings and their labels and, with proxies, these and their classes.
+func lossAndGradients(l losses.Loss, in []*graph.Node) []*graph.Node {
+	var proxies, of *graph.Node
+	if len(in) > 2 {
+		proxies, of = in[2], in[3]
+	}
+	loss := dmlx.ComposeLoss(dmlx.NewLossBatch(in[0], in[1], proxies, of), l.Of)
+	raw, rawProxies := loss.Raw()
+	if rawProxies == nil {
+		return []*graph.Node{loss.Value, raw}
+	}
+	return []*graph.Node{loss.Value, raw, rawProxies}
 }
 
 // products times the products of the similarities and of the gradients of a loss: S = x xᵀ and M x, or with proxies p

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,7 @@ var allEvidence = []evidence{
 		4*time.Minute),
 	{name: "steps", about: "ten training steps beside PyTorch's in float64 and float32", limit: 6 * time.Minute,
 		peer: true, command: func(small bool) ([]string, string) {
-			args := []string{"internal/peer/parity.py", "--backends", cmpOrXLA(os.Getenv("GOMLX_BACKEND")), "--dmlx"}
+			args := []string{"internal/peer/parity.py", "--backends", cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), "--dmlx"}
 			if small {
 				return append(args, os.Args[0], "--arch", "small", "--steps", "2"), ""
 			}
@@ -131,14 +132,6 @@ var allEvidence = []evidence{
 			return append(args, "--fine-grained", *evidencePhotos, "--arch", "resnet18", "--weights", "random", "--size",
 				"112"), ""
 		}},
-}
-
-// cmpOrXLA is the backend that parity.py is to name.
-func cmpOrXLA(name string) string {
-	if name == "" {
-		return "xla"
-	}
-	return name
 }
 
 // TestEvidence runs all checks in order and leaves a record of each in the folder -evidence, at once. A check that has
@@ -289,14 +282,7 @@ func BenchmarkEvidenceRules(b *testing.B) {
 			b.Fatal(err)
 		}
 		distances["loss "+name] = gradientDistance(b, choice.Backend, reference, losses.PerClass(l),
-			func(in []*graph.Node) *graph.Node {
-				var proxies, of *graph.Node
-				if len(in) > 2 {
-					proxies, of = in[2], in[3]
-				}
-				raw, _ := dmlx.ComposeLoss(dmlx.NewLossBatch(in[0], in[1], proxies, of), l.Of).Raw()
-				return raw
-			})
+			func(in []*graph.Node) *graph.Node { return lossAndGradients(l, in)[1] })
 	}
 	worst := slices.MaxFunc(slices.Sorted(maps.Keys(distances)), func(x, y string) int {
 		return int(math.Copysign(1, distances[x]-distances[y]))
