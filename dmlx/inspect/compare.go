@@ -44,21 +44,11 @@ func Compare(store *runs.Store, hashes ...string) (*Comparison, error) {
 	return &Comparison{Groups: groups, Names: groupNames(groups), Provenance: groupsLine(groups), store: store}, nil
 }
 
-// CompareRuns compares finished runs, given by their hashes; see [Compare]. Parts: "metrics", final measures with their
-// deviations over seeds; "curves", their training; and for two groups or more "tests", whether they differ from the
-// first group by more than seeds do, and "clouds", "clouds-2" and so on, the places of the triplet diagram where they
-// have other triplets than the first. A part without its data, as for bundled results, fails when it is shown and says
-// why. open returns the backend where triplets of a test set have to be found.
-func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store,
-	hashes ...string) (*report.Report, error) {
-	c, err := Compare(store, hashes...)
-	if err != nil {
-		return nil, err
-	}
-	return c.Report(ctx, open)
-}
-
-// Report returns the parts of [CompareRuns].
+// Report returns the parts of a comparison: "metrics", final measures with their deviations over seeds; "curves", their
+// training; and for two groups or more "tests", whether they differ from the first group by more than seeds do, and
+// "clouds", "clouds-2" and so on, the places of the triplet diagram where they have other triplets than the first. A
+// part without its data, as for bundled results, fails when it is shown and says why. open returns the backend where
+// triplets of a test set have to be found.
 func (c *Comparison) Report(ctx context.Context, open func() (*train.Trainer, error)) (*report.Report, error) {
 	r := &report.Report{Name: "compare", Title: "Runs side by side", Results: slices.Concat(c.Groups...),
 		Provenance: c.Provenance}

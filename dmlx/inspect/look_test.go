@@ -73,7 +73,14 @@ func TestLookAndCompare(t *testing.T) {
 			t.Error(r.Provenance)
 		}
 	}
-	r, err := CompareRuns(t.Context(), open, store, hashes...)
+	compare := func(hashes ...string) (*report.Report, error) {
+		c, err := Compare(store, hashes...)
+		if err != nil {
+			return nil, err
+		}
+		return c.Report(t.Context(), open)
+	}
+	r, err := compare(hashes...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +92,10 @@ func TestLookAndCompare(t *testing.T) {
 	if text := r.Part("tests").(*figures.Table).String(); strings.Count(text, "paired by seed, 2 pairs") != 2 {
 		t.Error(text)
 	}
-	if one, err := CompareRuns(t.Context(), open, store, hashes[:2]...); err != nil || len(one.Parts) != 2 {
+	if one, err := compare(hashes[:2]...); err != nil || len(one.Parts) != 2 {
 		t.Errorf("one group: %v", err)
 	}
-	if _, err := CompareRuns(t.Context(), open, store); err == nil {
+	if _, err := compare(); err == nil {
 		t.Error("no runs were compared")
 	}
 
@@ -104,7 +111,7 @@ func TestLookAndCompare(t *testing.T) {
 			shipped = append(shipped, hash)
 		}
 	}
-	if r, err = CompareRuns(t.Context(), open, store, shipped...); err != nil {
+	if r, err = compare(shipped...); err != nil {
 		t.Fatal(err)
 	}
 	if text := r.Part("metrics").(*figures.Table).String(); !strings.Contains(text, "euc/sig/con") ||

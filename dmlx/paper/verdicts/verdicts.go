@@ -215,11 +215,6 @@ func Together(of []Verdict) Verdict {
 	return DifferentSetting
 }
 
-// Rank orders verdicts of comparisons by how much they speak for the entry, from 0 for [Contradicted].
-func (v Verdict) Rank() int {
-	return slices.Index([]Verdict{Contradicted, Undecided, InPart, Reproduced}, v)
-}
-
 // Overall returns the verdict on an entry, with its setting: that of runs if they bear on it, else that of the paper's
 // own numbers.
 func Overall(paper, runs Verdict, of Setting) (Verdict, Setting) {
