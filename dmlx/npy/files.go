@@ -7,8 +7,13 @@ package npy
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"unsafe"
+
+	"github.com/edsrzf/mmap-go"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
 )
@@ -23,7 +28,7 @@ func WriteInt64(path string, values []int64, shape ...int) error {
 	return write(path, "<i8", values, len(values), shape)
 }
 
-func write(path, descr string, values any, n int, shape []int) error {
+func write[T any](path, descr string, values []T, n int, shape []int) error {
 	if size(shape) != n {
 		return fmt.Errorf("%s: %d values do not fill the shape %v", path, n, shape)
 	}
@@ -34,14 +39,51 @@ func write(path, descr string, values any, n int, shape []int) error {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, dims.String())
 	const prefix = 10 // Magic, version 1.0 and the header's length; the format asks that data start at a multiple of 64.
 	header += strings.Repeat(" ", 63-(prefix+len(header))%64) + "\n"
-	var out bytes.Buffer
-	out.WriteString("\x93NUMPY\x01\x00")
-	_ = binary.Write(&out, binary.LittleEndian, uint16(len(header))) // A bytes.Buffer does not fail.
-	out.WriteString(header)
-	if err := binary.Write(&out, binary.LittleEndian, values); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	f, err := durable.Create(path, 0o644)
+	if err != nil {
+		return err
 	}
-	return durable.WriteFile(path, out.Bytes(), 0o644)
+	defer func() { _ = f.Cleanup() }()
+	if _, err := f.WriteString("\x93NUMPY\x01\x00" + string([]byte{byte(len(header)), byte(len(header) >> 8)}) +
+		header); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(values, 1<<18) { // binary.Write takes as much memory as it writes.
+		if err := binary.Write(f, binary.LittleEndian, part); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return f.CloseAtomicallyReplace()
+}
+
+// MapFloat32 maps the values of a file as [WriteFloat32] writes it into memory, without reading it, and returns them
+// with their shape. They cannot be written to, and are gone after a call of unmap, which the caller owes.
+func MapFloat32(path string) (values []float32, shape []int, unmap func() error, err error) {
+	f, err := durable.Open(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer func() { _ = f.Close() }() // The mapping stays.
+	raw, err := mmap.Map(f, mmap.RDONLY, 0)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	fail := func(err error) ([]float32, []int, func() error, error) {
+		return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), raw.Unmap())
+	}
+	h, body, err := split(raw)
+	if err != nil {
+		return fail(fmt.Errorf("not a NumPy array: %w", err))
+	}
+	n := size(h.shape)
+	if h.descr != "<f4" || h.fortran || n < 1 || len(body) != 4*n || (len(raw)-len(body))%4 != 0 {
+		return fail(fmt.Errorf("%d bytes of %q values, Fortran order %v, shape %v: want all float32 values in C order",
+			len(body), h.descr, h.fortran, h.shape))
+	}
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return fail(errors.New("this machine keeps numbers in the other byte order"))
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&body[0])), n), h.shape, raw.Unmap, nil
 }
 
 // ReadFloat32 reads an array of floating-point numbers or integers of any size, in either byte order and either order

@@ -286,11 +286,22 @@ func (s *session) embedAndWrite(
 }
 
 // Embed embeds samples of a data set. c is the config that the network was trained with, weights its safetensors file,
-// of a split of data, and which are indices of samples in that split. It returns a [NotFiniteError] if an embedding has
-// NaN or Inf.
+// of a split of data, and which are indices of samples in that split, nil for all. It returns a [NotFiniteError] if an
+// embedding has NaN or Inf.
 func (t *Trainer) Embed(
 	ctx context.Context, c Config, weights []byte, data *Data, of Samples, which []int,
 ) (*retrieval.Embeddings, error) {
+	if data == nil || of == nil {
+		return nil, errors.New("no data to embed: want a data set, and one of its splits, such as data.Test")
+	}
+	if which == nil {
+		which = upTo(of)
+	}
+	for _, i := range which {
+		if n := len(of.Labels()); i < 0 || i >= n {
+			return nil, errs.Invalid(fmt.Errorf("sample %d of %d: want 0 to %d", i, n, n-1))
+		}
+	}
 	c, data, err := c.prepared(data)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -48,5 +49,20 @@ func TestEvaluationIsCompiledBesideTraining(t *testing.T) {
 	trainer.keep(e) // Not compiled, so that the evaluation does it.
 	if !bytes.Equal(ahead, embeddings()) {
 		t.Error("embeddings depend on when the step of evaluation is compiled")
+	}
+}
+
+// Without a data set there is an error, and without samples all are embedded.
+func TestEmbedWithoutData(t *testing.T) {
+	t.Parallel()
+	trainer := &Trainer{}
+	if _, err := trainer.Embed(t.Context(), Config{}, nil, nil, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "no data to embed") {
+		t.Error(err)
+	}
+	a := &Array{Dims: []int{1}, Values: []float32{1, 2}, Classes: []int64{1, 2}}
+	_, err := trainer.Embed(t.Context(), Config{}, nil, &Data{Train: a, Test: a}, a, []int{2})
+	if err == nil || !strings.Contains(err.Error(), "sample 2 of 2") {
+		t.Error(err)
 	}
 }

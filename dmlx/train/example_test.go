@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -128,6 +129,33 @@ func ExampleFit() {
 	fmt.Printf("%s by %s: %d queries, %d dimensions, Recall@1 above 0.9: %v\n", fitted.Config.Head, fitted.Config.Rule,
 		fitted.Queries, fitted.Test.Dim, fitted.Recall[1] > 0.9)
 	// Output: linear by cos/con/con: 30 queries, 4 dimensions, Recall@1 above 0.9: true
+}
+
+// must returns a value, or ends the program with its error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
+}
+
+// A network is trained, images that it has not seen are embedded, and one of them asks for the nearest of all.
+func ExampleTrainer_Embed() {
+	ctx := context.Background()
+	trainer := must(train.Open())
+	defer trainer.Close()
+	set := must(datasets.Open("minicar", datasets.Options{Size: 16, TrainClasses: 4, TestClasses: 3})) // Or a folder.
+	data := train.Images(set)
+	fitted := must(train.Fit(ctx, data, tiny, nil))
+	photos := must(trainer.Embed(ctx, fitted.Config, fitted.Weights, data, data.Test, nil))
+
+	index := must(retrieval.NewIndex(photos.Dim))
+	if err := index.Add(photos); err != nil {
+		log.Fatal(err)
+	}
+	found := must(index.Search(ctx, nil, photos.Values[:photos.Dim], 3))
+	fmt.Printf("%d images; the nearest of image 0 is %d\n", index.Len(), found[0][0].Index)
+	// Output: 30 images; the nearest of image 0 is 0
 }
 
 // A network of your own is a function on the graph. It is trained on any samples, here on features.

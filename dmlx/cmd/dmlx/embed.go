@@ -16,7 +16,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
-	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -97,31 +96,12 @@ may then be a run's name or its first digits. The rows keep their order.`,
 			for _, left := range list.LeftOut {
 				a.logf("left out, %s", left)
 			}
-			paths := make([]string, len(list.Paths))
-			for i, name := range list.Paths {
-				paths[i] = filepath.Join(images, filepath.FromSlash(name))
-			}
 			choice, err := a.backendOn(devices)
 			if err != nil {
 				return err
 			}
-			on, err := mesh.New(choice.DeviceCount())
-			if err != nil {
-				return err
-			}
-			exec, err := model.NewExec(choice.Backend, store, net.graph)
-			if err != nil {
-				return err
-			}
-			defer exec.Finalize()
-			line := a.line
-			progress := func(done int) error {
-				line.Show("%d of %d images", done, len(paths))
-				return cmd.Context().Err()
-			}
-			values, damaged, warnings, err := embed.Files(choice.Backend, on, exec, paths, *prepare, net.width,
-				skipBad, progress)
-			line.End()
+			values, damaged, warnings, err := a.embedFiles(cmd.Context(), choice.Backend, choice.DeviceCount(), store, net,
+				inDir(images, list.Paths), skipBad)
 			if err != nil {
 				return err
 			}

@@ -20,6 +20,29 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
+// drawImage writes the i-th of some PNG files, which differ.
+func drawImage(t *testing.T, path string, i int) {
+	t.Helper()
+	img := image.NewNRGBA(image.Rect(0, 0, 20+i, 30))
+	for k := range img.Pix {
+		img.Pix[k] = uint8(k*(i+3)) | 0xf
+	}
+	img.SetNRGBA(0, 0, color.NRGBA{1, 2, 3, 255})
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := png.Encode(file, img); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestEmbed(t *testing.T) {
 	atWork(t)
 	dir := t.TempDir()
@@ -32,25 +55,7 @@ func TestEmbed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, name := range []string{"b/1.png", "a/2.png", "b/0/3.png"} {
-		img := image.NewNRGBA(image.Rect(0, 0, 20+i, 30))
-		for k := range img.Pix {
-			img.Pix[k] = uint8(k*(i+3)) | 0xf
-		}
-		img.SetNRGBA(0, 0, color.NRGBA{1, 2, 3, 255})
-		path := filepath.Join(images, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		file, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := png.Encode(file, img); err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
+		drawImage(t, filepath.Join(images, name), i)
 	}
 	embed := func(more ...string) ([]float32, []int) {
 		t.Helper()

@@ -167,6 +167,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		newData(a),
 		newRecall(a),
 		newEmbed(a),
+		newGallery(a),
 		newPretrain(a),
 		newWeights(a),
 		newGradient(a),

@@ -1,0 +1,292 @@
+package retrieval
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"gonum.org/v1/gonum/blas/gonum"
+
+	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/npy"
+)
+
+// Index is a gallery that answers queries with its nearest rows, exactly: each query is compared with all rows. Rows
+// are kept as float32, divided by their length, in memory or in a file that is mapped into it. An Index may be searched
+// from several goroutines, but not while it is changed.
+type Index struct {
+	dim    int
+	rows   []float32 // [N, dim], of length 1.
+	labels []int64   // [N], or nil.
+	unmap  func() error
+}
+
+// NewIndex returns an empty index of vectors of a dimension.
+func NewIndex(dim int) (*Index, error) {
+	if dim < 1 {
+		return nil, errs.Invalid(fmt.Errorf("index of %d dimensions: want at least 1", dim))
+	}
+	return &Index{dim: dim}, nil
+}
+
+// Len is the number of rows, Dim their dimension, and Labels their labels, nil without any.
+func (x *Index) Len() int        { return len(x.rows) / x.dim }
+func (x *Index) Dim() int        { return x.dim }
+func (x *Index) Labels() []int64 { return x.labels }
+
+// Add adds rows behind those that are there. Either all rows of an index have labels or none has. It fails, and adds
+// nothing, if a value is not finite.
+func (x *Index) Add(e *Embeddings) error {
+	n := len(e.Values) / x.dim
+	switch {
+	case e.Dim != x.dim || len(e.Values) != n*x.dim || n == 0:
+		return fmt.Errorf("retrieval: %d values of dimension %d: want rows of dimension %d", len(e.Values), e.Dim, x.dim)
+	case e.Labels != nil && len(e.Labels) != n:
+		return fmt.Errorf("retrieval: %d labels: want %d, one for each row, or none", len(e.Labels), n)
+	case x.Len() > 0 && (x.labels == nil) != (e.Labels == nil):
+		return errors.New("retrieval: want labels for all rows of an index, or for none")
+	}
+	if err := finiteRows(e.Values, x.dim); err != nil {
+		return err
+	}
+	from := len(x.rows)
+	x.rows, x.labels = append(slices.Clip(x.rows), e.Values...), append(x.labels, e.Labels...)
+	inParallel(n, 256, func(i int) { unitRow(e, i, x.rows[from+i*x.dim:from+(i+1)*x.dim]) })
+	return nil
+}
+
+func finiteRows(values []float32, dim int) error {
+	for i, v := range values {
+		if v-v != 0 {
+			return fmt.Errorf("retrieval: row %d, column %d is %v: want finite values", i/dim, i%dim, v)
+		}
+	}
+	return nil
+}
+
+// Remove takes rows out. Those behind them move up.
+func (x *Index) Remove(rows ...int) error {
+	out := map[int]bool{}
+	for _, i := range rows {
+		if i < 0 || i >= x.Len() {
+			return errs.Invalid(fmt.Errorf("row %d of an index of %d: want 0 to %d", i, x.Len(), x.Len()-1))
+		}
+		out[i] = true
+	}
+	kept, labels := make([]float32, 0, len(x.rows)), []int64(nil)
+	for i := range x.Len() {
+		if out[i] {
+			continue
+		}
+		kept = append(kept, x.rows[i*x.dim:(i+1)*x.dim]...)
+		if x.labels != nil {
+			labels = append(labels, x.labels[i])
+		}
+	}
+	x.rows, x.labels = kept, labels
+	return x.Close()
+}
+
+// fewQueries are searched without a backend, which is quicker for them.
+const fewQueries = 16
+
+// Search returns the k nearest rows of each query [n, Dim], or all rows if there are fewer, by cosine similarity, the
+// nearest first, and of equal ones the lowest index. Many queries are compared on the backend b, if it is not nil: of
+// rows whose similarities differ by no more than rounding, another may then be the last. Memory beside the rows is
+// bounded by some 50 MB, and by 4 bytes a row.
+func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32, k int) (_ [][]Neighbor, err error) {
+	defer errs.Catch(&err)
+	n, m := len(queries)/x.dim, x.Len()
+	switch {
+	case n == 0 || len(queries) != n*x.dim:
+		return nil, fmt.Errorf("retrieval: %d values as queries: want rows of dimension %d", len(queries), x.dim)
+	case k < 1:
+		return nil, errs.Invalid(fmt.Errorf("%d neighbors: want at least 1", k))
+	case m == 0:
+		return nil, errors.New("retrieval: the index is empty")
+	}
+	if err := finiteRows(queries, x.dim); err != nil {
+		return nil, err
+	}
+	e := &Embeddings{Values: queries, Dim: x.dim}
+	units, found := make([]float32, len(queries)), make([][]Neighbor, n)
+	for i := range n {
+		unitRow(e, i, units[i*x.dim:(i+1)*x.dim])
+	}
+	k = min(k, m)
+	if b != nil && n >= fewQueries {
+		return found, x.searchOn(ctx, b, units, k, found)
+	}
+	scores := make([]float32, m)
+	const rows = 4096
+	for i := range found {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		inParallel((m+rows-1)/rows, 1, func(part int) {
+			from, to := part*rows, min((part+1)*rows, m)
+			for j := from; j < to; j++ { // Not Sgemv, which may round equal rows differently.
+				scores[j] = x.similarity(units[i*x.dim:], j)
+			}
+		})
+		found[i] = see(make([]Neighbor, 0, k), scores, 0, k)
+	}
+	return found, nil
+}
+
+// similarity is that of a unit vector to a row.
+func (x *Index) similarity(unit []float32, row int) float32 {
+	return gonum.Implementation{}.Sdot(x.dim, unit, 1, x.rows[row*x.dim:], 1)
+}
+
+// searchOn compares blocks of queries with blocks of rows on a backend, the rows in the outer loop.
+func (x *Index) searchOn(ctx context.Context, b compute.Backend, units []float32, k int, found [][]Neighbor) error {
+	n, m := len(found), x.Len()
+	height := min(n, 256)
+	width := min(m, max(1, blockSize/height))
+	p, err := newProduct(b, 1, height, width)
+	if err != nil {
+		return err
+	}
+	defer p.exec.Finalize()
+	block := func(values []float32, rows int) *tensors.Tensor { // Filled up with zeros.
+		t := tensors.FromShape(shapes.Make(dtypes.Float32, rows, x.dim))
+		tensors.MustMutableFlatData(t, func(to []float32) { clear(to[copy(to, values):]) })
+		return t
+	}
+	for from := 0; from < m; from += width {
+		to := min(from+width, m)
+		gallery := block(x.rows[from*x.dim:to*x.dim], width)
+		err := p.each(ctx, (n+height-1)/height, func(part, device int) (*tensors.Tensor, error) {
+			q := block(units[part*height*x.dim:min((part+1)*height, n)*x.dim], height)
+			s, err := p.of(device, q, gallery)
+			return s, errors.Join(err, q.FinalizeAll())
+		}, func(part int, values []float32) {
+			first := part * height
+			inParallel(min(height, n-first), 8, func(i int) {
+				found[first+i] = see(found[first+i], values[i*width:i*width+to-from], from, k)
+			})
+		})
+		if err := errors.Join(err, gallery.FinalizeAll()); err != nil {
+			return err
+		}
+	}
+	inParallel(n, 8, func(i int) { // A block may round the same product differently in other columns.
+		for j, one := range found[i] {
+			found[i][j].Similarity = x.similarity(units[i*x.dim:], one.Index)
+		}
+		slices.SortFunc(found[i], func(a, b Neighbor) int {
+			return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), a.Index-b.Index)
+		})
+	})
+	return nil
+}
+
+// see keeps the k nearest of those that are there and of rows from one on, with these similarities.
+func see(nearest []Neighbor, similarities []float32, from, k int) []Neighbor {
+	low := float32(math.Inf(-1))
+	if len(nearest) == k {
+		low = nearest[k-1].Similarity
+	}
+	for j, s := range similarities {
+		if s <= low {
+			continue
+		}
+		if len(nearest) < k {
+			nearest = append(nearest, Neighbor{})
+		}
+		at := len(nearest) - 1
+		for ; at > 0 && s > nearest[at-1].Similarity; at-- {
+			nearest[at] = nearest[at-1]
+		}
+		nearest[at] = Neighbor{from + j, s}
+		if len(nearest) == k {
+			low = nearest[k-1].Similarity
+		}
+	}
+	return nearest
+}
+
+// The files of an index in its folder: NumPy arrays, float32 [N, Dim] and int64 [N].
+const (
+	IndexRows   = "rows.npy"
+	IndexLabels = "rows.labels.npy"
+)
+
+// Save writes the index into a folder that is there: rows as a NumPy array, which FAISS and hnswlib take, too, and the
+// labels if there are any.
+func (x *Index) Save(dir string) error {
+	if x.labels != nil {
+		if err := npy.WriteInt64(filepath.Join(dir, IndexLabels), x.labels, x.Len()); err != nil {
+			return err
+		}
+	}
+	return npy.WriteFloat32(filepath.Join(dir, IndexRows), x.rows, x.Len(), x.dim)
+}
+
+// OpenIndex maps the rows of a saved index into memory. The file must stay as it is until Close.
+func OpenIndex(dir string) (*Index, error) {
+	path := filepath.Join(dir, IndexRows)
+	rows, shape, unmap, err := npy.MapFloat32(path)
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{rows: rows, unmap: unmap}
+	if len(shape) != 2 || len(rows) == 0 {
+		return nil, errors.Join(fmt.Errorf("%s: shape %v, want [N, D]", path, shape), x.Close())
+	}
+	x.dim = shape[1]
+	labels, _, err := npy.ReadInt64(filepath.Join(dir, IndexLabels))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, errors.Join(err, x.Close())
+	case len(labels) != x.Len():
+		return nil, errors.Join(fmt.Errorf("%s: %d labels, want one for each of %d rows", filepath.Join(dir, IndexLabels),
+			len(labels), x.Len()), x.Close())
+	default:
+		x.labels = labels
+	}
+	return x, nil
+}
+
+// Close frees the file of an index that was opened. Nothing can be searched then.
+func (x *Index) Close() error {
+	unmap := x.unmap
+	if x.unmap = nil; unmap == nil {
+		return nil
+	}
+	return unmap()
+}
+
+// WriteFvecs writes the rows as FAISS's .fvecs: the dimension as int32 before each row of float32.
+func (x *Index) WriteFvecs(path string) error {
+	f, err := durable.Create(path, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Cleanup() }()
+	w := bufio.NewWriter(f)
+	for row := range slices.Chunk(x.rows, x.dim) {
+		if err := errors.Join(binary.Write(w, binary.LittleEndian, int32(x.dim)),
+			binary.Write(w, binary.LittleEndian, row)); err != nil {
+			return err
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.CloseAtomicallyReplace()
+}

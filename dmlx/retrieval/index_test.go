@@ -1,0 +1,191 @@
+package retrieval
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
+)
+
+func indexOf(t testing.TB, e *Embeddings) *Index {
+	t.Helper()
+	x, err := NewIndex(e.Dim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Add(e); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// normal are rows that all have another direction.
+func normal(rng *rand.Rand, n, dim, classes int) *Embeddings {
+	e := &Embeddings{Dim: dim}
+	for range n * dim {
+		e.Values = append(e.Values, float32(rng.NormFloat64()))
+	}
+	for i := range n {
+		e.Labels = append(e.Labels, int64(i%classes))
+	}
+	return e
+}
+
+// An index finds what sorting all similarities finds, one query and many, in memory and in a file, and keeps ties in
+// order.
+func TestIndex(t *testing.T) { backendtest.OnEach(t, testIndex) }
+
+func testIndex(t *testing.T, b compute.Backend) {
+	rng := rand.New(rand.NewPCG(3, 0))
+	e, q := normal(rng, 300, 9, 5), normal(rng, 40, 9, 5)
+	copy(e.Values[250*9:], e.Values[7*9:8*9])
+	copy(q.Values, e.Values[7*9:8*9])
+	old := blockSize
+	blockSize = 40 * 32 // Several blocks of rows.
+	defer func() { blockSize = old }()
+
+	x, dir := indexOf(t, e), t.TempDir()
+	if err := x.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := OpenIndex(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(opened.Labels(), e.Labels) || opened.Len() != 300 || opened.Dim() != 9 {
+		t.Error(opened.Labels(), opened.Len(), opened.Dim())
+	}
+	for _, x := range []*Index{x, opened} {
+		many, err := x.Search(t.Context(), b, q.Values, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, found := range many {
+			one, err := x.Search(t.Context(), nil, q.Values[i*9:(i+1)*9], 8)
+			if err != nil || !slices.Equal(one[0], found) {
+				t.Errorf("query %d alone: %v, beside others: %v, %v", i, one[0], found, err)
+			}
+			want := byLoops(q.Values[i*9:(i+1)*9], e)
+			for j, n := range found {
+				if n.Index != want[j].Index || math.Abs(float64(n.Similarity-want[j].Similarity)) > 1e-6 {
+					t.Errorf("query %d, neighbor %d: %v, want %v", i, j, n, want[j])
+				}
+			}
+		}
+		if many[0][0].Index != 7 || many[0][1].Index != 250 {
+			t.Errorf("equal rows: %v", many[0])
+		}
+		if err := x.Remove(7, 0); err != nil {
+			t.Fatal(err)
+		}
+		if one, err := x.Search(t.Context(), nil, q.Values[:9], 1000); err != nil || one[0][0].Index != 248 ||
+			len(one[0]) != 298 || x.Labels()[0] != e.Labels[1] {
+			t.Errorf("without rows 0 and 7: %v, %v", one, err)
+		}
+	}
+
+	path := filepath.Join(dir, "x.fvecs")
+	if err := x.WriteFvecs(path); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	first := math.Float32frombits(binary.LittleEndian.Uint32(raw[4:]))
+	if err != nil || len(raw) != 298*40 || !bytes.Equal(raw[40:44], []byte{9, 0, 0, 0}) || first != x.rows[0] {
+		t.Error(err, len(raw))
+	}
+}
+
+// byLoops sorts all rows by their cosine in float64.
+func byLoops(query []float32, e *Embeddings) []Neighbor {
+	out := make([]Neighbor, len(e.Labels))
+	for i := range out {
+		var dot, a, b float64
+		for j, v := range e.Values[i*e.Dim : (i+1)*e.Dim] {
+			dot, a, b = dot+float64(v)*float64(query[j]), a+float64(v)*float64(v), b+float64(query[j])*float64(query[j])
+		}
+		out[i] = Neighbor{i, float32(dot / math.Sqrt(a*b))}
+	}
+	slices.SortStableFunc(out, func(a, b Neighbor) int {
+		if a.Similarity > b.Similarity {
+			return -1
+		} else if a.Similarity < b.Similarity {
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+func TestIndexRefuses(t *testing.T) {
+	t.Parallel()
+	x := indexOf(t, &Embeddings{Values: []float32{1, 0, 0, 1}, Dim: 2, Labels: []int64{1, 2}})
+	search := func(queries []float32, k int) error {
+		_, err := x.Search(t.Context(), nil, queries, k)
+		return err
+	}
+	open := func(dir string) error { _, err := OpenIndex(dir); return err }
+	damaged := t.TempDir()
+	if err := os.WriteFile(filepath.Join(damaged, IndexRows), []byte("no array"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, none := NewIndex(0)
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{none, "at least 1"},
+		{x.Add(&Embeddings{Values: []float32{1, 2, 3}, Dim: 2}), "want rows of dimension 2"},
+		{x.Add(&Embeddings{Values: []float32{1, 2}, Dim: 2}), "labels for all rows"},
+		{x.Add(&Embeddings{Values: []float32{1, nan}, Dim: 2, Labels: []int64{1}}), "row 0, column 1 is NaN"},
+		{x.Remove(2), "row 2 of an index of 2"},
+		{search([]float32{1, 2, 3}, 1), "want rows of dimension 2"},
+		{search([]float32{1, nan}, 1), "is NaN"},
+		{search([]float32{1, 2}, 0), "at least 1"},
+		{open(t.TempDir()), "no such file"},
+		{open(damaged), "not a NumPy array"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("%v, want …%s…", c.err, c.want)
+		}
+	}
+	if x.Len() != 2 {
+		t.Error("something was added")
+	}
+}
+
+// BenchmarkIndex searches 100,000 rows of 128 values, for one query and for 1,000.
+func BenchmarkIndex(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 0))
+	e, q := normal(rng, 100_000, 128, 100), normal(rng, 1000, 128, 100)
+	x := indexOf(b, e)
+	choice, err := backend.Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, n := range map[string]int{"one": 1, "thousand": 1000} {
+		b.Run(name, func(b *testing.B) {
+			var from, to syscall.Rusage
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &from)
+			for b.Loop() {
+				if _, err := x.Search(b.Context(), choice.Backend, q.Values[:n*128], 10); err != nil {
+					b.Fatal(err)
+				}
+			}
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &to)
+			spent := to.Utime.Nano() + to.Stime.Nano() - from.Utime.Nano() - from.Stime.Nano()
+			b.ReportMetric(float64(spent)/1e6/float64(b.N), "CPU-ms/op")
+		})
+	}
+}
