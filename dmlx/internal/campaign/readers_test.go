@@ -102,6 +102,7 @@ var readers = map[string]string{
 	"dmlx/scores/csv.go":                       embedded,
 	"dmlx/train/checkpoint.go":                 "runs",
 	"dmlx/train/fit.go":                        ours,
+	"dmlx/train/headfile.go":                   "weights",
 	"dmlx/train/kept.go":                       ours,
 	"dmlx/train/network.go":                    "onnx",
 	"dmlx/train/weights.go":                    "onnx",
