@@ -146,7 +146,7 @@ def panel(n):
     paused = step()
     time.sleep(0.5)
     stays = step() == paused
-    frame.get_by_role("button", name="Step", exact=True).click()
+    frame.get_by_label("Flow", exact=True).get_by_role("button", name="Step", exact=True).click()
     until(lambda: step() == paused + 1, 20, "step")
     n.shot("paused")
     frame.get_by_role("button", name="Restart", exact=True).click()
