@@ -22,7 +22,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
-	"github.com/gradient-surgery/dml/notebooks/nbruns"
 	"github.com/gradient-surgery/dml/notebooks/sample"
 )
 
@@ -142,7 +141,7 @@ func TestGallery(t *testing.T) {
 		}
 		keep(name+".svg", data)
 	}
-	data, err := figures.Bytes(shipped(t, "table6", nbruns.Photographs()).Part("curves"), "svg")
+	data, err := figures.Bytes(shipped(t, "table3", paper.PhotographsPreset()).Part("picture"), "svg")
 	if err != nil {
 		t.Fatal(err)
 	}

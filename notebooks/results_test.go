@@ -51,7 +51,12 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := results{of: func(name string) *paper.Report { return shipped(t, name, quick) },
+	r := results{of: func(name string) *paper.Report {
+		if of, photographed := strings.CutPrefix(name, "photographs/"); photographed {
+			return shipped(t, of, paper.PhotographsPreset())
+		}
+		return shipped(t, name, quick)
+	},
 		made: make(map[string]*paper.Report), ledger: rows, powers: powers, request: q,
 		audited: claims.Audit(claims.List(), printed, nil), seconds: quickRunSeconds(t)}
 	for _, page := range []string{"README.md", "report.md"} {
@@ -283,11 +288,11 @@ func (r results) counts(setting string) string {
 	return strings.Join(words, ", ")
 }
 
-// findings returns how many claims have a finding on our runs.
+// findings returns how many claims have a finding on our runs on drawn images.
 func (r results) findings(verdict string) int {
 	n := 0
 	for _, row := range r.ledger {
-		if strings.HasPrefix(row.Place, "Claim") && row.Ours == verdict {
+		if strings.HasPrefix(row.Place, "Claim") && row.Ours == verdict && row.Setting != verdicts.Photographs {
 			n++
 		}
 	}

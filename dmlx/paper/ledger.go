@@ -191,10 +191,14 @@ func settingOf(p presets.Preset) verdicts.Setting {
 	return verdicts.Photographs
 }
 
-// presetFlags returns what asks on the command line for a preset, with the seeds that full.md has.
+// presetFlags returns what asks on the command line for a preset, with the seeds that full.md has, or with the images
+// and the network of photographs.md.
 func presetFlags(p presets.Preset) string {
 	if p.Name == "full" && len(p.Seeds) == fullSeeds {
 		return fmt.Sprintf("--preset full --seeds 1-%d", fullSeeds)
+	}
+	if p.FineGrained == photographs {
+		return photographsFlags
 	}
 	return "--preset " + p.Name
 }

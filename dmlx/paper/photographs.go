@@ -33,6 +33,7 @@ func frozen(p presets.Preset) (scores.Table, error) {
 const (
 	photographs        = "cars-160"
 	photographsDigest  = "c33da30116fc05a247bf59c4d02d73ff4d56cd87e95a4e685f6b52acdf934dc8"
+	photographsFlags   = "--preset dmlx/paper/photographs-rates.toml --fine-grained cars-160 --arch lite0.onnx"
 	photographsNetwork = "lite0.onnx#efeb510d27c4af39adefa1ec9331298b4a7866966db71ab9e711330addc2535e"
 )
 
@@ -44,6 +45,7 @@ func PhotographsPreset() presets.Preset {
 		panic(err) // It is one of the package's own.
 	}
 	p.Name, p.FineGrained, p.Origin, p.Changes = "photographs", photographs, "see dmlx/paper/photographs.md", nil
+	p.Rates, p.SweepSeeds = []float64{0.0022, 0.0067, 0.02, 0.06, 0.2, 0.6, 2}, []uint64{1} // Those of the search.
 	p.Digests = map[string]string{photographs: photographsDigest}
 	_, digest, _ := strings.Cut(photographsNetwork, "#")
 	p.Base.Arch, p.Base.Model, p.Base.WeightsDigest = "", photographsNetwork, digest[:12]

@@ -37,7 +37,7 @@ func WriteBundledHistograms(path string, all []*Histograms) error {
 	var hashes []string
 	for _, p := range all {
 		c, r := *p, *p.Result
-		r.Files = nil
+		r.Spec, r.Files = r.Spec.Portable(), nil
 		if err := r.seal(); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func WriteBundled(path string, results []*Result) (int, error) {
 	lines := make(map[string]string)
 	for _, r := range results {
 		c := *r
-		c.Files = nil
+		c.Spec, c.Files = c.Spec.Portable(), nil
 		if err := c.seal(); err != nil {
 			return 0, err
 		}

@@ -109,16 +109,6 @@ func Preset() presets.Preset {
 	return p
 }
 
-// Photographs returns the quick preset with photographs as its fine-grained data set: 100 species of CUB, as
-// photographs.ipynb describes. The data set is identified by its digest, so that its bundled runs can be shown
-// without the photographs.
-func Photographs() presets.Preset {
-	p := nb.Must(presets.Parse("quick")).On("CUB", "")
-	p.AllowPartial = true
-	p.Digests = map[string]string{p.FineGrained: "2a78bac31912945f561ae2794ef30e7e213c596b507b225200a4557fa9b59901"}
-	return p
-}
-
 // Store opens the run store in the folder [nb.Store]. A failure ends the cell.
 func Store() *runs.Store {
 	s := nb.Must(runs.OpenStore(nb.Store()))

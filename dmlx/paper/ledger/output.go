@@ -44,6 +44,9 @@ func headline(rows []Row) string {
 			photographs++
 		}
 	}
+	if photographs == len(rows) {
+		return fmt.Sprintf("The ledger: %d entries of the paper by what photographs say of them.", photographs)
+	}
 	entries := "entries"
 	if len(rows)-photographs == 1 {
 		entries = "entry"
@@ -109,7 +112,7 @@ func countKinds(rows []Row) map[kind]int {
 // Summary returns the table of the number of verdicts by place, those of each setting apart. Claims of all sections are
 // one place. Of a setting it has the verdicts that occur, and always what is reproduced and what is contradicted.
 func Summary(rows []Row, provenance string) *figures.Table {
-	t := &figures.Table{Columns: []figures.Column{{Title: "Place", Left: true}, {Title: "entries"}},
+	t := &figures.Table{Columns: []figures.Column{{Title: "Place", Left: true}, {Title: "verdicts"}},
 		Caption: "How many entries of the paper have which verdict, by setting.", Provenance: provenance}
 	columns := kinds(rows)
 	for _, c := range columns {

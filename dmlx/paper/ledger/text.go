@@ -39,36 +39,35 @@ func Text(rows []Row, provenance string) (string, error) {
 		line("What other images contradict is no evidence against the paper: its own setting was not tried.")
 	}
 	line("")
-	// Of runs each verdict has a column, of the others the setting.
-	var columns []kind
-	heads, names := []string{""}, []string{"Place"}
-	for _, k := range kinds(rows) {
-		head, name := k.setting.Short(), string(k.verdict)
+	// The places tell the settings of runs apart, so a verdict has one column; the paper's own numbers have one for all.
+	column := func(k kind) string {
 		if k.setting == verdicts.Print {
-			k.verdict, head, name = "", "", head
+			return k.setting.Short()
 		}
-		if !slices.Contains(columns, k) {
-			columns, heads, names = append(columns, k), append(heads, head), append(names, name)
+		return string(k.verdict)
+	}
+	names := []string{"Place"}
+	for _, k := range kinds(rows) {
+		if name := column(k); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	cells := [][]string{heads, names}
-	for _, g := range append(groups(rows), grouped{"All", rows}) {
+	cells := [][]string{names}
+	for _, g := range groups(rows) {
+		count := make(map[string]int)
+		for k, n := range countKinds(g.rows) {
+			count[column(k)] += n
+		}
 		row := []string{g.title}
-		for _, k := range columns {
-			n := 0
-			for own, count := range countKinds(g.rows) {
-				if own.setting == k.setting && (k.verdict == "" || own.verdict == k.verdict) {
-					n += count
-				}
-			}
-			row = append(row, fmt.Sprint(n))
+		for _, name := range names[1:] {
+			row = append(row, fmt.Sprint(count[name]))
 		}
 		cells = append(cells, row)
 	}
 	for _, row := range cells {
-		text := fmt.Sprintf("%-9s", row[0])
+		text := fmt.Sprintf("%-16s", row[0])
 		for i, c := range row[1:] {
-			text += fmt.Sprintf(" %*s", max(len(heads[i+1]), len(names[i+1])), c)
+			text += fmt.Sprintf(" %*s", len(names[i+1]), c)
 		}
 		line("%s", strings.TrimRight(text, " "))
 	}
