@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -16,8 +17,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 )
 
-// TestNetworkLosses takes ten steps by each optimizer on the Go backend, and compares each loss with PyTorch's in
-// float32, which testdata/networks.py of the package onnx wrote.
+// TestNetworkLosses takes ten steps by each optimizer, and compares each loss with PyTorch's in float32, which
+// testdata/networks.py of the package onnx wrote.
 func TestNetworkLosses(t *testing.T) {
 	for _, c := range []struct{ network, prefix, optimizer string }{
 		{"vit_tiny", "", "sgd"}, {"vit_tiny", "", "adamw"}, {"resnet18", "", "sgd"}, {"resnet18", "", "adamw"},
@@ -50,17 +51,22 @@ func TestNetworkLosses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr := trainers()[0]
-		got, err := networkLosses(tr, net, config, options, c.prefix != "", x, target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		worst := 0.0
-		for i, v := range got {
-			worst = max(worst, math.Abs(v-want[i]))
-		}
-		if !(worst <= 2e-5) {
-			t.Errorf("%s%s, %s: losses %v, PyTorch's %v", c.prefix, c.network, c.optimizer, got, want)
+		for _, tr := range trainers() {
+			if testing.Short() && tr.Name != "go" {
+				continue // XLA takes seconds to compile it.
+			}
+			got, err := networkLosses(tr, net, config, options, c.prefix != "", x, target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			worst := 0.0
+			for i, v := range got {
+				worst = max(worst, math.Abs(v-want[i]))
+			}
+			t.Logf("%s, %s%s, %s: %.1e from PyTorch", tr.Name, c.prefix, c.network, c.optimizer, worst)
+			if !(worst <= 1e-5) {
+				t.Errorf("%s, %s%s, %s: losses %v, PyTorch's %v", tr.Name, c.prefix, c.network, c.optimizer, got, want)
+			}
 		}
 	}
 }
@@ -117,4 +123,90 @@ func stored(t *testing.T, file, name string) *tensors.Tensor {
 		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(b)))
 	}
 	return tensors.FromFlatDataAndDimensions(values, header[name].Shape...)
+}
+
+// TestStepsOfNetwork takes steps of a network of a file on the batches of a training in part, which end at its weights.
+func TestStepsOfNetwork(t *testing.T) {
+	tr := trainers()[0]
+	data := networkData(t, 32)
+	c := networkConfig(t, testNetwork)
+	c.Epochs, c.TrainOnly, c.FreezeBN, c.Augment = 1, `blocks\.3|conv_head`, FreezeStatistics, ""
+	dir := t.TempDir()
+	if _, err := tr.Train(t.Context(), Training{Config: c, ID: "own", Data: data, Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	want := lastWeights(t, dir)
+	sampler, err := newSampler(data.Train.Labels(), nil, c.ClassesPerBatch, c.ImagesPerClass, c.Pad, c.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared, _, err := c.prepared(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := [3]float32{0.5, 0.5, 0.5} // As the file has it.
+	s := Steps{Network: testNetwork, LR: c.LR, Count: c.Steps(), Batch: c.Batch(), Size: 32, Mean: half, Std: half,
+		Options: Options{TrainOnly: c.TrainOnly, FreezeBN: c.FreezeBN}}
+	for i := range c.Steps() {
+		b, err := sampler.load(data.Train, numberClasses(data.Train.Labels(), nil), i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Pixels = append(s.Pixels, b.samples...)
+		for _, l := range b.labels {
+			s.Labels = append(s.Labels, int64(l))
+		}
+	}
+	start := model.NewStore()
+	defer start.Finalize()
+	if err := prepared.model.initialize(start, c.Seed); err != nil {
+		t.Fatal(err)
+	}
+	if s.Weights, err = prepared.model.encode(start, nil); err != nil {
+		t.Fatal(err)
+	}
+	end, err := s.Take(t.Context(), tr.Choice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores := [3]*model.Store{start, model.NewStore(), model.NewStore()}
+	for i, raw := range [][]byte{end.Weights, want} {
+		defer stores[i+1].Finalize()
+		if err := prepared.model.decode(raw, stores[i+1], 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part, _ := c.part()
+	for _, path := range prepared.model.paths {
+		var v [3][]float32
+		for i := range v {
+			v[i] = tensors.MustCopyFlatData[float32](stores[i].GetVariable(path).MustValue())
+		}
+		worst := 0.0 // Training computes the frozen part by itself, so that products may be rounded otherwise.
+		for i := range v[1] {
+			worst = max(worst, math.Abs(float64(v[1][i]-v[2][i])))
+		}
+		if !(worst <= 1e-5) {
+			t.Errorf("%s ends %.1e from where training does", path, worst)
+		}
+		name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
+		if !part.trains(name) && !slices.Equal(v[0], v[1]) {
+			t.Errorf("%s is not trained, and has changed", name)
+		}
+	}
+	for want, spoil := range map[string]func(s *Steps){
+		"want one of them":     func(s *Steps) { s.Arch = backbone.Small },
+		"matches none":         func(s *Steps) { s.Options.TrainOnly = "layer4" },
+		"exported for 32 × 32": func(s *Steps) { s.Size, s.Pixels = 16, s.Pixels[:len(s.Pixels)/4] },
+		"no such file":         func(s *Steps) { s.Network = "missing.onnx" },
+		"not the weights of": func(s *Steps) {
+			s.Network, s.Options.TrainOnly = "../onnx/testdata/vit_tiny.onnx", ""
+		},
+	} {
+		bad := s
+		spoil(&bad)
+		if _, err := bad.Take(t.Context(), tr.Choice); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 }

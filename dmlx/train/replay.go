@@ -22,7 +22,9 @@ import (
 // sampler. They serve to compare training with another implementation, step by step.
 type Steps struct {
 	Arch    backbone.Arch
-	Weights []byte // The initial weights with the last layer: a safetensors file with PyTorch's names.
+	Network string // In place of Arch: the path of the ONNX file of a network, see [Config.WithNetwork].
+	// Weights are the initial ones with the last layer, fc: a safetensors file with PyTorch's names, or those of Network.
+	Weights []byte
 	Rule    dmlx.Rule
 	Loss    string // In place of the rule: a loss without proxies, see [ParseLoss].
 	Miner   string // Of the rule or the loss, see [Objective.WithMiner].
@@ -60,11 +62,19 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 	if err != nil {
 		return nil, err
 	}
-	key := stepKey{backend: choice.Backend, arch: s.Arch, dim: dim}
+	key := stepKey{backend: choice.Backend, arch: s.Arch, dim: dim, own: config.model}
 	weights := model.NewStore()
 	defer weights.Finalize()
-	if _, err := backbone.DecodeWeights(s.Weights, weights, backbone.LoadOptions{Arch: s.Arch, Dim: dim}); err != nil {
+	if config.model != nil {
+		err = config.model.decode(s.Weights, weights, 0)
+	} else {
+		_, err = backbone.DecodeWeights(s.Weights, weights, backbone.LoadOptions{Arch: s.Arch, Dim: dim})
+	}
+	if err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
+	}
+	if err := (&compiledStep{weights: weights}).markTrained(config.Options); err != nil {
+		return nil, err
 	}
 	step := func(scope *model.Scope, in []*graph.Node) (*graph.Node, *graph.Node) {
 		inputs := stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
@@ -112,7 +122,11 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 		out.Embeddings = append(out.Embeddings, f...)
 	}
 	p := backbone.Preprocessing{Resize: s.Size, Crop: s.Size, Mean: s.Mean, Std: s.Std}
-	out.Weights, err = backbone.EncodeWeights(weights, s.Arch, p.Metadata())
+	if config.model != nil {
+		out.Weights, err = config.model.encode(weights, p.Metadata())
+	} else {
+		out.Weights, err = backbone.EncodeWeights(weights, s.Arch, p.Metadata())
+	}
 	return out, err
 }
 
@@ -124,6 +138,14 @@ func (s *Steps) config(dim int) (c Config, err error) {
 	c = Config{
 		Arch: string(s.Arch), Weights: Random, Dim: dim, ClassesPerBatch: s.Batch, ImagesPerClass: 1,
 		LR: s.LR, Epochs: s.Count, StepsPerEpoch: 1,
+	}
+	if s.Network != "" {
+		if c, err = c.WithNetwork(s.Network); err == nil {
+			err = c.validateNetwork()
+		}
+		if err != nil {
+			return c, err
+		}
 	}
 	if s.Options.Schedule == "" {
 		c.Decay = 1
@@ -138,6 +160,10 @@ func (s *Steps) config(dim int) (c Config, err error) {
 	}
 	if err == nil {
 		c, err = c.WithOptions(s.Options)
+	}
+	if err == nil && s.Network != "" {
+		images := &datasets.Images{N: len(s.Labels), Size: s.Size, Pixels: s.Pixels}
+		c, _, err = c.prepared(Images(&datasets.Set{Name: "the batches", Train: images, Mean: s.Mean, Std: s.Std}))
 	}
 	return c, err
 }
@@ -159,7 +185,9 @@ func (s *Steps) numberLabels() []int32 {
 
 // check reports what is wrong with the steps, and returns the dimension of the embedding.
 func (s *Steps) check() (dim int, err error) {
-	if _, err := backbone.ParseArch(string(s.Arch)); err != nil {
+	if s.Network != "" && s.Arch != "" {
+		return 0, fmt.Errorf("the network is both %s and the file %s: want one of them", s.Arch, s.Network)
+	} else if _, err := backbone.ParseArch(string(s.Arch)); s.Network == "" && err != nil {
 		return 0, err
 	}
 	if s.Count < 1 || s.Batch < 1 || s.Size < 1 {

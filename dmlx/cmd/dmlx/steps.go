@@ -34,7 +34,10 @@ schedule is given, for which each step is an epoch. --augment has no effect on g
 P.npy holds the batches, uint8 [K, B, H, H, 3]; L.npy the labels, int64 [K, B]. The weights are a safetensors file with
 torchvision's names and a linear layer "fc" of the embedding's size. The command writes to DIR embeddings.npy, float32
 [K, B, D], the L2-normalized embeddings of each batch before its step, with batch normalization in training mode, and
-weights.safetensors, the weights and running averages after the last step.`,
+weights.safetensors, the weights and running averages after the last step.
+
+--arch NET.onnx takes the network of a file (see dmlx help onnx). The weights then have the names of the file's, beside
+"fc", and mean and deviation of colors are by default the file's.`,
 		Example: "  dmlx train steps --weights W.safetensors --pixels P.npy --labels L.npy --rule cos-orth/lin-ms/cir " +
 			"--lr 0.1 --out DIR",
 		Args: cobra.NoArgs,
@@ -54,9 +57,23 @@ weights.safetensors, the weights and running averages after the last step.`,
 			if err != nil {
 				return err
 			}
-			net, prepare, err := embed.Network(arch, weights, raw)
-			if err != nil {
-				return err
+			s := train.Steps{Weights: raw, Rule: r, Loss: loss, Miner: tf.miner, LR: lr, Options: options}
+			net := arch
+			var prepare backbone.Preprocessing
+			if train.IsNetworkFile(arch) {
+				s.Network, net = arch, filepath.Base(arch)
+				n, err := train.OpenNetwork(arch)
+				if err != nil {
+					return err
+				}
+				if prepare, err = n.Preprocessing(); err != nil {
+					return fmt.Errorf("%s: %w", arch, err)
+				}
+			} else {
+				if s.Arch, prepare, err = embed.Network(arch, weights, raw); err != nil {
+					return err
+				}
+				net = string(s.Arch)
 			}
 			for _, color := range []struct {
 				flag  string
@@ -71,8 +88,7 @@ weights.safetensors, the weights and running averages after the last step.`,
 				}
 				*color.to = [3]float32(color.given)
 			}
-			s := train.Steps{Arch: net, Weights: raw, Rule: r, Loss: loss, Miner: tf.miner, LR: lr, Options: options,
-				Mean: prepare.Mean, Std: prepare.Std}
+			s.Mean, s.Std = prepare.Mean, prepare.Std
 			if err := files.ReadSteps(&s, pixels, labels); err != nil {
 				return err
 			}
@@ -82,7 +98,7 @@ weights.safetensors, the weights and running averages after the last step.`,
 			embeddingsFile := filepath.Join(out, train.EmbeddingsFile)
 			weightsFile := filepath.Join(out, "weights.safetensors")
 			if _, err := os.Stat(out); err == nil { // A new folder has no input files.
-				if err := checkOut([]string{weights, pixels, labels}, embeddingsFile, weightsFile); err != nil {
+				if err := checkOut([]string{weights, pixels, labels, s.Network}, embeddingsFile, weightsFile); err != nil {
 					return err
 				}
 			}
@@ -117,7 +133,8 @@ weights.safetensors, the weights and running averages after the last step.`,
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", "initial weights: a .safetensors or .pth file with torchvision's names")
+	f.StringVar(&weights, "weights", "",
+		"initial weights: a .safetensors or .pth file with torchvision's names, or a .safetensors file with those of NET.onnx")
 	f.StringVar(&pixels, "pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
 	f.StringVar(&labels, "labels", "", "their labels, int64 [K, B] (.npy)")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
