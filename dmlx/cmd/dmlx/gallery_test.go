@@ -53,4 +53,13 @@ func TestGallery(t *testing.T) {
 			t.Errorf("%v: %d %s; want %s", args, code, stderr, want)
 		}
 	}
+	// An index may come from somebody else.
+	for what, text := range map[string]string{"cut off": "{", "long": "[" + strings.Repeat("{},", 1<<19) + "{}]"} {
+		if err := os.WriteFile(filepath.Join(in("G"), galleryFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := invoke(t, "gallery", "query", in("G"), photo); !failed(code) || len(stderr) > 1000 {
+			t.Errorf("%s: %d %s", what, code, stderr)
+		}
+	}
 }

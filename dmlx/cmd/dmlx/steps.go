@@ -134,7 +134,8 @@ weights.safetensors, the weights and running averages after the last step.
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
 	f.StringVar(&weights, "weights", "",
-		"initial weights: a .safetensors or .pth file with torchvision's names, or a .safetensors file with those of NET.onnx")
+		"initial weights: a .safetensors or .pth file with torchvision's names, or a .safetensors file with the names of "+
+			"NET.onnx")
 	f.StringVar(&pixels, "pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
 	f.StringVar(&labels, "labels", "", "their labels, int64 [K, B] (.npy)")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")

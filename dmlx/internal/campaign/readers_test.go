@@ -59,6 +59,7 @@ var readers = map[string]string{
 	"dmlx/backbone/pytorch.go":                 "weights",
 	"dmlx/backbone/weights.go":                 "weights",
 	"dmlx/cmd/dmlx/archive.go":                 opens,
+	"dmlx/cmd/dmlx/gallery.go":                 "TestGallery of its package",
 	"dmlx/cmd/dmlx/internal/doctor/doctor.go":  system,
 	"dmlx/cmd/dmlx/internal/files/files.go":    "arrays",
 	"dmlx/cmd/dmlx/internal/host/host.go":      system,
@@ -79,6 +80,7 @@ var readers = map[string]string{
 	"dmlx/npy/labels.go":                       "arrays",
 	"dmlx/onnx/metadata.go":                    "onnx",
 	"dmlx/onnx/network.go":                     "onnx",
+	"dmlx/page/frame.go":                       ours,
 	"dmlx/page/internal/engine/engine.go":      piece,
 	"dmlx/page/internal/engine/learn.go":       ours,
 	"dmlx/page/page.go":                        system,
@@ -114,6 +116,7 @@ var readers = map[string]string{
 	"notebooks/playground/board.go":            "TestBoardOfStrangers of its package",
 	"notebooks/playground/front.go":            ours,
 	"notebooks/playground/train.go":            ours,
+	"notebooks/playground/tryit.go":            ours,
 }
 
 // reading are the functions by which bytes come in.
