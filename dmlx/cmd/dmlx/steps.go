@@ -58,7 +58,7 @@ weights.safetensors, the weights and running averages after the last step.
 				return err
 			}
 			s := train.Steps{Weights: raw, Rule: r, Loss: loss, Miner: tf.miner, LR: lr, Options: options}
-			net := arch
+			var net string
 			var prepare backbone.Preprocessing
 			if train.IsNetworkFile(arch) {
 				s.Network, net = arch, filepath.Base(arch)
