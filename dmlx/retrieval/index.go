@@ -1,3 +1,7 @@
+//go:build !js
+
+// A page has no galleries, and no files to keep one in.
+
 package retrieval
 
 import (
