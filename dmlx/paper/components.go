@@ -40,7 +40,7 @@ var components = []component{
 // and both as a picture.
 func componentTable(ctx context.Context, q report.Request, s Study, table int) (*Report, error) {
 	return study(ctx, s, q, func(t *Table, provenance string) ([]report.Part, error) {
-		untrained, err := frozen(q.Preset)
+		untrained, err := Frozen(q.Preset)
 		if err != nil {
 			return nil, err
 		}

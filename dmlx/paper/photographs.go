@@ -21,8 +21,9 @@ var photographFiles embed.FS
 //go:embed photographs-frozen.csv
 var frozenScores []byte
 
-// frozen returns rows of the tables of a preset: of what its network has without training, if that is known.
-func frozen(p presets.Preset) (scores.Table, error) {
+// Frozen returns the scores of a preset's network without training, of its features as they are and whitened, if they
+// are known: rows for its tables.
+func Frozen(p presets.Preset) (scores.Table, error) {
 	if p.FineGrained != photographs {
 		return nil, nil
 	}
