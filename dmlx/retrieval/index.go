@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -66,7 +65,7 @@ func (x *Index) Add(e *Embeddings) error {
 		return err
 	}
 	from := len(x.rows)
-	x.rows, x.labels = append(slices.Clip(x.rows), e.Values...), append(x.labels, e.Labels...)
+	x.rows, x.labels = append(x.rows, e.Values...), append(x.labels, e.Labels...)
 	inParallel(n, 256, func(i int) { unitRow(e, i, x.rows[from+i*x.dim:from+(i+1)*x.dim]) })
 	return nil
 }
@@ -200,24 +199,9 @@ func (x *Index) searchOn(ctx context.Context, b compute.Backend, units []float32
 
 // see keeps the k nearest of those that are there and of rows from one on, with these similarities.
 func see(nearest []Neighbor, similarities []float32, from, k int) []Neighbor {
-	low := float32(math.Inf(-1))
-	if len(nearest) == k {
-		low = nearest[k-1].Similarity
-	}
 	for j, s := range similarities {
-		if s <= low {
-			continue
-		}
-		if len(nearest) < k {
-			nearest = append(nearest, Neighbor{})
-		}
-		at := len(nearest) - 1
-		for ; at > 0 && s > nearest[at-1].Similarity; at-- {
-			nearest[at] = nearest[at-1]
-		}
-		nearest[at] = Neighbor{from + j, s}
-		if len(nearest) == k {
-			low = nearest[k-1].Similarity
+		if nearer(nearest, s, k) {
+			nearest = insert(nearest, Neighbor{from + j, s}, k)
 		}
 	}
 	return nearest

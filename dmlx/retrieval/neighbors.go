@@ -64,16 +64,28 @@ func nearest(row []float32, labels []int64, label int64, own, k int) Neighbors {
 		if best.Index < 0 || s > best.Similarity {
 			*best = Neighbor{j, s}
 		}
-		if len(n.Nearest) < k {
-			n.Nearest = append(n.Nearest, none)
-		} else if k == 0 || s <= n.Nearest[k-1].Similarity {
-			continue
+		if nearer(n.Nearest, s, k) {
+			n.Nearest = insert(n.Nearest, Neighbor{j, s}, k)
 		}
-		at := len(n.Nearest) - 1
-		for ; at > 0 && s > n.Nearest[at-1].Similarity; at-- {
-			n.Nearest[at] = n.Nearest[at-1]
-		}
-		n.Nearest[at] = Neighbor{j, s}
 	}
 	return n
+}
+
+// nearer reports whether a similarity belongs to a list of at most k neighbors, the nearest first. It is apart from
+// insert since it is inlined, and most similarities end there.
+func nearer(list []Neighbor, s float32, k int) bool {
+	return len(list) < k || k > 0 && s > list[k-1].Similarity
+}
+
+// insert puts a neighbor into a list to which it belongs.
+func insert(list []Neighbor, n Neighbor, k int) []Neighbor {
+	if len(list) < k {
+		list = append(list, n)
+	}
+	at := len(list) - 1
+	for ; at > 0 && n.Similarity > list[at-1].Similarity; at-- {
+		list[at] = list[at-1]
+	}
+	list[at] = n
+	return list
 }
