@@ -23,7 +23,8 @@ import (
 // embeddings [N, Dim] of length 1. [ReadHead] reads one.
 type TrainedHead struct {
 	Features, Dim int
-	layers        []onnx.Linear
+	head          Head
+	weights       []byte
 	data          Data // With what features are multiplied by, and what is added then.
 	meta          map[string]string
 }
@@ -36,16 +37,14 @@ func ReadHead(weights []byte) (*TrainedHead, error) {
 		return nil, err
 	}
 	var text string
-	t := &TrainedHead{meta: meta}
+	t := &TrainedHead{weights: weights, meta: meta}
 	if n, _ := fmt.Sscanf(meta["model"], "head %s %d %d", &text, &t.Features, &t.Dim); n != 3 {
 		return nil, nil
 	}
-	h, err := ParseHead(text)
-	if err != nil {
+	if t.head, err = ParseHead(text); err != nil {
 		return nil, fmt.Errorf("metadata model: %w", err)
 	}
-	layers := h.layers(t.Features, t.Dim)
-	for _, l := range layers { // Before memory is taken for them.
+	for _, l := range t.head.layers(t.Features, t.Dim) { // Before memory is taken for them.
 		if most := len(weights) / 4; l.in < 1 || l.out < 1 || l.in > most || l.out > most/l.in {
 			return nil, fmt.Errorf("metadata model %q: the file is too short for a layer of %d × %d weights", meta["model"],
 				l.out, l.in)
@@ -54,18 +53,22 @@ func ReadHead(weights []byte) (*TrainedHead, error) {
 	if err := t.readScale(); err != nil {
 		return nil, err
 	}
-	store := model.NewStore()
-	defer store.Finalize()
-	if err := h.network(t.Features, t.Dim).decode(weights, store, 0); err != nil {
+	store, err := t.variables()
+	if err != nil {
 		return nil, err
 	}
-	for _, l := range layers {
-		value := func(name string) []float32 {
-			return tensors.MustCopyFlatData[float32](store.GetVariable("/" + l.name + "/" + name).MustValue())
-		}
-		t.layers = append(t.layers, onnx.Linear{Name: l.name, Weight: value("weight"), Bias: value("bias")})
-	}
+	store.Finalize()
 	return t, nil
+}
+
+// variables returns the weights as the network takes them. The caller finalizes them.
+func (t *TrainedHead) variables() (*model.Store, error) {
+	store := model.NewStore()
+	err := t.head.network(t.Features, t.Dim).decode(t.weights, store, 0)
+	if err != nil {
+		store.Finalize()
+	}
+	return store, err
 }
 
 // readScale reads what [FeatureData] wrote into the metadata; a data set of another origin has nothing there.
@@ -103,7 +106,19 @@ func (t *TrainedHead) ONNX() ([]byte, error) {
 			meta[key] = v
 		}
 	}
-	return onnx.WriteLayers(t.Features, t.data.Scale, t.data.Shift, t.layers, meta)
+	store, err := t.variables()
+	if err != nil {
+		return nil, err
+	}
+	defer store.Finalize()
+	var layers []onnx.Linear
+	for _, l := range t.head.layers(t.Features, t.Dim) {
+		value := func(name string) []float32 {
+			return tensors.MustCopyFlatData[float32](store.GetVariable("/" + l.name + "/" + name).MustValue())
+		}
+		layers = append(layers, onnx.Linear{Name: l.name, Weight: value("weight"), Bias: value("bias")})
+	}
+	return onnx.WriteLayers(t.Features, t.data.Scale, t.data.Shift, layers, meta)
 }
 
 // Embed returns the embeddings [n, Dim] of features [n, Features]. It returns an error if one is not finite.
@@ -112,21 +127,14 @@ func (t *TrainedHead) Embed(ctx context.Context, b compute.Backend, features []f
 	if len(features)%t.Features != 0 {
 		return nil, fmt.Errorf("%d values: want rows of %d features", len(features), t.Features)
 	}
-	store := model.NewStore()
+	store, err := t.variables()
+	if err != nil {
+		return nil, err
+	}
 	defer store.Finalize()
-	exec, err := model.NewExec(b, store, func(scope *model.Scope, x *Node) *Node {
-		g := x.Graph()
-		if t.data.Scale != nil {
-			x = Add(Mul(x, Const(g, [][]float32{t.data.Scale})), Const(g, [][]float32{t.data.Shift}))
-		}
-		for i, l := range t.layers {
-			if i > 0 {
-				x = backbone.ReLU(x)
-			}
-			weight := Reshape(Const(g, l.Weight), len(l.Bias), len(l.Weight)/len(l.Bias))
-			x = Add(Einsum("nf,df->nd", x, weight), Const(g, [][]float32{l.Bias}))
-		}
-		return dmlx.Normalize(x)
+	net := t.head.network(t.Features, t.Dim)
+	exec, err := model.NewExec(b, store, func(scope *model.Scope, x, affine *Node) *Node {
+		return dmlx.Normalize(net.Embed(scope, scaled(x, affine), backbone.Pass{}))
 	})
 	if err != nil {
 		return nil, err
@@ -140,7 +148,7 @@ func (t *TrainedHead) Embed(ctx context.Context, b compute.Backend, features []f
 		n := copy(chunk, features)
 		clear(chunk[n:])
 		features = features[n:]
-		embedded, err := exec.Call1(tensors.FromFlatDataAndDimensions(chunk, embedRows, t.Features))
+		embedded, err := exec.Call1(tensors.FromFlatDataAndDimensions(chunk, embedRows, t.Features), t.data.affine())
 		if err != nil {
 			return nil, err
 		}
