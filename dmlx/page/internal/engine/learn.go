@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -135,25 +134,15 @@ func (e *Engine) measureHead(h dissect.Head, out Object) error {
 		return err
 	}
 	all := &dmlx.Embeddings{Values: embedded, N: len(f.Test), Dim: h.Dim, Labels: f.Test}
-	nearest, err := retrieval.Nearest(context.Background(), e.backend, all, nil, 1)
+	ranked, err := retrieval.Evaluate(context.Background(), e.backend, all, nil, []int{1})
 	if err != nil {
 		return err
-	}
-	right, queries := 0, 0
-	for i, n := range nearest {
-		if math.IsNaN(float64(n.Positive.Similarity)) {
-			continue // The only one of its class.
-		}
-		queries++
-		if f.Test[n.Nearest[0].Index] == f.Test[i] {
-			right++
-		}
 	}
 	n := slices.IndexFunc(f.Test, func(l int64) bool { return l >= f.Test[0]+drawnClasses })
 	if n < 0 {
 		n = len(f.Test)
 	}
-	out["recall"], out["n"] = float64(right)/float64(queries), n
+	out["recall"], out["n"] = ranked.Recall[1], n
 	out["F"], out["labels"] = embedded[:n*h.Dim], int32s(f.Test[:n])
 	return nil
 }
