@@ -143,28 +143,21 @@ type Parts struct {
 func PartsWith(rules ...Rule) Parts {
 	p := Parts{slices.Clone(Directions), slices.Clone(PairWeights), slices.Clone(TripletWeights), slices.Clone(Masks)}
 	for _, r := range rules {
-		if r.Direction.Custom() {
-			r.Direction.Name = partName(r.Direction.Name)
-			p.Directions = with(p.Directions, r.Direction, func(d Direction) string { return d.Name })
-		}
-		if r.Pair.Custom() {
-			r.Pair.Name = partName(r.Pair.Name)
-			p.Pairs = with(p.Pairs, r.Pair, func(w PairWeight) string { return w.Name })
-		}
-		if r.Triplet.Custom() {
-			r.Triplet.Name = partName(r.Triplet.Name)
-			p.Triplets = with(p.Triplets, r.Triplet, func(t TripletWeight) string { return t.Name })
-		}
-		if r.Mask.Custom() {
-			r.Mask.Name = partName(r.Mask.Name)
-			p.Masks = with(p.Masks, r.Mask, func(m Mask) string { return m.Name })
-		}
+		p.Directions = with(p.Directions, r.Direction, func(d *Direction) *string { return &d.Name })
+		p.Pairs = with(p.Pairs, r.Pair, func(w *PairWeight) *string { return &w.Name })
+		p.Triplets = with(p.Triplets, r.Triplet, func(t *TripletWeight) *string { return &t.Name })
+		p.Masks = with(p.Masks, r.Mask, func(m *Mask) *string { return &m.Name })
 	}
 	return p
 }
 
-func with[T any](in []T, own T, nameOf func(T) string) []T {
-	return append(slices.DeleteFunc(in, func(x T) bool { return nameOf(x) == nameOf(own) }), own)
+// with returns parts with a custom one behind the others; any other part is among them.
+func with[T interface{ Custom() bool }](in []T, own T, name func(*T) *string) []T {
+	if !own.Custom() {
+		return in
+	}
+	*name(&own) = partName(*name(&own))
+	return append(slices.DeleteFunc(in, func(x T) bool { return *name(&x) == *name(&own) }), own)
 }
 
 // Parse reads a rule's name, as [ParseRule] does, with these parts.

@@ -40,6 +40,7 @@ func full(ctx context.Context, q report.Request) (*Report, error) {
 		}
 	}
 	long.Preset = FullPreset()
+	long.Preset.FineGrained, long.Preset.CoarseGrained = short.Preset.FineGrained, short.Preset.CoarseGrained
 	r := &Report{}
 	var orders []Order
 	at := make([]*Table, 2) // All cells of a preset.

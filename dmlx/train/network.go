@@ -97,28 +97,25 @@ func (c Config) opened() (*onnx.Network, error) {
 
 // NetworkSize returns the side in pixels of the images of the network of a file, and 0 without one or if any will do.
 func (c Config) NetworkSize() int {
-	if c.NetworkFile == "" {
-		return 0
-	}
-	n, err := c.opened()
-	if err != nil {
-		return 0
-	}
-	p, _ := n.Preprocessing() // validateNetwork reports the error.
-	return p.Crop
+	return c.preprocessing().Crop
 }
 
 // Interpolation returns what the images for the network of a file are scaled by; without a file it is bilinear.
 func (c Config) Interpolation() datasets.Filter {
+	return datasets.Filter(c.preprocessing().Interpolation)
+}
+
+// preprocessing returns how images are prepared for the network of a file, and nothing without one.
+func (c Config) preprocessing() (p backbone.Preprocessing) {
 	if c.NetworkFile == "" {
-		return ""
+		return p
 	}
 	n, err := c.opened()
 	if err != nil {
-		return ""
+		return p
 	}
-	p, _ := n.Preprocessing() // validateNetwork reports the error.
-	return datasets.Filter(p.Interpolation)
+	p, _ = n.Preprocessing() // validateNetwork reports the errors.
+	return p
 }
 
 // validateNetwork reports what is wrong with the network of a file.
