@@ -96,6 +96,9 @@ func Compare(table int, ours scores.Table, provenance string) (*figures.Comparis
 	if c.Notes != nil {
 		c.Notes = append(c.Notes, figures.RankNote)
 	}
+	for _, of := range ours.Where(func(r scores.Row) bool { return r.Protocol != "" }).Group(scores.Protocol.Of) {
+		c.Notes = append(c.Notes, strings.Join(of.Rows.Values(scores.Label.Of), "; ")+": "+of.Key+".")
+	}
 	return c, nil
 }
 

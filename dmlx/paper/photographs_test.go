@@ -40,7 +40,9 @@ func TestFrozenNetworkIsInTheTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := figures.Bytes(r.Part(""), "csv")
-		if err != nil || strings.Count(string(text), "frozen") < 2 || !strings.Contains(string(text), "36.5") {
+		notes := strings.Join(r.Part("").(*figures.Table).Notes, " ")
+		if err != nil || !strings.Contains(notes, "frozen, whitened: no training") ||
+			strings.Count(string(text), "frozen") < 2 || !strings.Contains(string(text), "36.5") {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 	}
