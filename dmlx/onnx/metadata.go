@@ -64,8 +64,8 @@ func (n *Network) Preprocessing() (p backbone.Preprocessing, err error) {
 		if err := json.Unmarshal([]byte(text), &p.Interpolation); err != nil {
 			p.Interpolation = text
 		}
-		if err := datasets.Filter(p.Interpolation).Check(); err != nil {
-			return p, fmt.Errorf("the metadata interpolation: %w", err)
+		if datasets.Filter(p.Interpolation).Check() != nil {
+			return p, fmt.Errorf("the metadata interpolation is %.60q: want bilinear or bicubic", text)
 		}
 		if p.Interpolation == string(datasets.Bilinear) {
 			p.Interpolation = ""
