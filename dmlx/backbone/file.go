@@ -33,7 +33,7 @@ func ReadFile(path string) ([]byte, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if !filepath.IsLocal(name) || filepath.Base(name) != name {
-			return nil, fmt.Errorf("%s: its file %s: want the name of a file in the same folder", path, clip(name))
+			return nil, fmt.Errorf("%s: its file %s: want the name of a file in the same folder", path, clip(name, 60))
 		}
 		data, err := durable.ReadFile(filepath.Join(filepath.Dir(path), name))
 		if err != nil {

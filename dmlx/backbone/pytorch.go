@@ -49,7 +49,7 @@ func parseTorch(data []byte) (map[string]entry, error) {
 	if len(found) == 0 {
 		there := "an object of a class"
 		if d, ok := top.(dict); ok {
-			there = "under " + some(slices.Sorted(maps.Keys(d)))
+			there = "under " + some(slices.Sorted(maps.Keys(d)), 100)
 		}
 		return nil, fmt.Errorf("no tensors in the file (%s): want a state dict; save it by "+
 			"torch.save(model.state_dict(), \"weights.pth\")", there)
@@ -61,7 +61,7 @@ func parseTorch(data []byte) (map[string]entry, error) {
 			entries[name], err = t.at(offset)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", clip(name), err)
+			return nil, fmt.Errorf("%s: %w", clip(name, 60), err)
 		}
 	}
 	return entries, nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/compute/dtypes/float16"
@@ -145,7 +146,7 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 		case !ok:
 			missing = append(missing, p.Name)
 		case floating[e.DType] == nil || !slices.Equal(e.Shape, p.Shape):
-			misshapen = append(misshapen, fmt.Sprintf("%s is %s %s, want F32 %s", p.Name, clip(e.DType), sizesText(e.Shape),
+			misshapen = append(misshapen, fmt.Sprintf("%s is %s %s, want F32 %s", p.Name, clip(e.DType, 10), sizesText(e.Shape),
 				sizesText(p.Shape)))
 		}
 	}
@@ -159,13 +160,17 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 	}
 	slices.Sort(unexpected)
 	var wrong []string
+	lists, room := 3, 150 // Characters for the names of all lists.
 	for _, list := range []struct {
 		what  string
 		names []string
 	}{{"missing", missing}, {"unexpected", unexpected}, {"misshapen", misshapen}} {
 		if len(list.names) > 0 {
-			wrong = append(wrong, fmt.Sprintf("%d %s (%s)", len(list.names), list.what, some(list.names)))
+			names := some(list.names, room/lists)
+			wrong = append(wrong, fmt.Sprintf("%d %s (%s)", len(list.names), list.what, names))
+			room -= utf8.RuneCountInString(names)
 		}
+		lists--
 	}
 	if len(wrong) > 0 {
 		a, ok := f.arch()
@@ -174,11 +179,11 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 			return nil, fmt.Errorf("not the weights of %s: these look like %s's: --arch %s", o.Arch, a, a)
 		case len(missing)+len(misshapen) == 0 && len(f.beside) > 0:
 			return nil, fmt.Errorf("the weights of %s%s have %s beside them, which its embedding does not use: embed with "+
-				"--features gap, or save the network alone", o.Arch, f.under(), some(f.beside))
+				"--features gap, or save the network alone", o.Arch, f.under(), some(f.beside, 100))
 		case !f.named:
 			return nil, fmt.Errorf("not the weights of %s: no conv1.weight under any prefix among the file's %d tensors "+
 				"(%s): another architecture, or other names than torchvision's", o.Arch, len(f.entries),
-				some(slices.Sorted(maps.Keys(f.entries))))
+				some(slices.Sorted(maps.Keys(f.entries)), 100))
 		}
 		return nil, fmt.Errorf("not the weights of %s%s: %s", o.Arch, f.under(), strings.Join(wrong, "; "))
 	}
@@ -226,12 +231,12 @@ func HeadDim(data []byte) (int, error) {
 	}
 	e, ok := f.entries["fc.bias"]
 	if !ok || len(e.Shape) != 1 || e.Shape[0] < 1 {
-		what := fmt.Sprintf("%d tensors: %s", len(f.entries), some(slices.Sorted(maps.Keys(f.entries))))
+		what := fmt.Sprintf("%d tensors: %s", len(f.entries), some(slices.Sorted(maps.Keys(f.entries)), 100))
 		if f.named {
 			what = "a network" + f.under() + " without one"
 		}
 		if len(f.beside) > 0 {
-			what += "; beside it " + some(f.beside)
+			what += "; beside it " + some(f.beside, 100)
 		}
 		return 0, fmt.Errorf("no linear layer fc, so no embedding, but %s: want --features gap for a network's features",
 			what)
@@ -304,7 +309,7 @@ func (f *weightFile) under() string {
 	if f.prefix == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (under %q)", clip(f.prefix))
+	return fmt.Sprintf(` (under "%s")`, strings.Trim(clip(f.prefix, 32), `"`))
 }
 
 // parseWeights reads a safetensors file or a file of torch.save, and finds the network in it.
@@ -361,7 +366,7 @@ func (f *weightFile) findNetwork() error {
 			return len(of) == 1
 		})
 		if chosen < 0 {
-			return fmt.Errorf("several networks in the file, under %s: save one of them alone", some(prefixes))
+			return fmt.Errorf("several networks in the file, under %s: save one of them alone", some(prefixes, 150))
 		}
 		f.prefix = prefixes[slices.IndexFunc(prefixes, func(p string) bool {
 			return strings.TrimSuffix(p, "module.") == firstKeys[chosen]
@@ -388,28 +393,34 @@ func ignored(name string) bool {
 		"loss_func", "proxies", "proxy", "arcface", "margin", "miner"}, strings.ToLower(first))
 }
 
-// some lists the first names of a list, each clipped, and counts the others.
-func some(names []string) string {
+// some lists the first names of a list that room for so many characters has, each clipped, and counts the others.
+func some(names []string, room int) string {
 	const most = 3
-	var out []string
+	text, shown := "", 0
 	for _, name := range names[:min(len(names), most)] {
-		out = append(out, clip(name))
+		next := clip(name, min(60, room))
+		if shown > 0 {
+			next = ", " + next
+		}
+		if utf8.RuneCountInString(text+next) > room {
+			break
+		}
+		text, shown = text+next, shown+1
 	}
-	text := strings.Join(out, ", ")
-	if more := len(names) - most; more > 0 {
+	if more := len(names) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
-// clip shortens what an error quotes from a file, and keeps control characters from the terminal.
-func clip(name string) string {
-	if len(name) > 60 {
-		name = name[:60] + "…"
+// clip shortens what an error quotes from a file to so many characters, and keeps control characters from the terminal.
+func clip(name string, most int) string {
+	quoted := strconv.Quote(name[:min(len(name), 4*most)])
+	if inner := quoted[1 : len(quoted)-1]; inner == name {
+		quoted = name
 	}
-	quoted := strconv.Quote(name)
-	if quoted == `"`+name+`"` {
-		return name
+	if runes := []rune(quoted); len(runes) > most {
+		return string(runes[:most-1]) + "…"
 	}
 	return quoted
 }
@@ -448,11 +459,11 @@ func parseSafetensors(data []byte) (entries map[string]entry, meta map[string]st
 	header, body := data[8:8+size], data[8+size:]
 	var raw map[string]json.RawMessage
 	if err := durable.ParseJSON(header, &raw); err != nil {
-		return fail("%v", err)
+		return fail("%s", clip(err.Error(), 150))
 	}
 	if m, ok := raw[metadataKey]; ok {
 		if err := json.Unmarshal(m, &meta); err != nil {
-			return fail("%s: %v", metadataKey, err)
+			return fail("%s: %s", metadataKey, clip(err.Error(), 150))
 		}
 		delete(raw, metadataKey)
 	}
@@ -460,15 +471,15 @@ func parseSafetensors(data []byte) (entries map[string]entry, meta map[string]st
 	for name, text := range raw {
 		var e entry
 		if err := json.Unmarshal(text, &e); err != nil {
-			return fail("%s: %v", clip(name), err)
+			return fail("%s: %s", clip(name, 60), clip(err.Error(), 150))
 		}
 		begin, end := e.Offsets[0], e.Offsets[1]
 		if begin < 0 || end < begin || end > len(body) {
-			return fail("%s at %d:%d of %d bytes", clip(name), begin, end, len(body))
+			return fail("%s at %d:%d of %d bytes", clip(name, 60), begin, end, len(body))
 		}
 		if width := dtypeSizes[e.DType]; floating[e.DType] != nil &&
 			(!fits(e.Shape, (end-begin)/width) || (end-begin)%width != 0) {
-			return fail("%s of shape %s in %d bytes", clip(name), sizesText(e.Shape), end-begin)
+			return fail("%s of shape %s in %d bytes", clip(name, 60), sizesText(e.Shape), end-begin)
 		}
 		entries[name] = e
 	}
