@@ -13,13 +13,17 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/onnxpb"
 )
 
 // The functions below write the messages of ONNX.
 
-func integer(b []byte, field protowire.Number, v int) []byte { return number(b, field, uint64(v)) }
+func integer(b []byte, field protowire.Number, v int) []byte { return onnxpb.Number(b, field, v) }
 
-func bytesField(b []byte, field protowire.Number, v []byte) []byte { return message(b, field, v) }
+func bytesField(b []byte, field protowire.Number, v []byte) []byte {
+	return onnxpb.Message(b, field, v)
+}
 
 func text(b []byte, field protowire.Number, v string) []byte { return bytesField(b, field, []byte(v)) }
 

@@ -1,10 +1,7 @@
 package onnx
 
 import (
-	"encoding/binary"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -12,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/onnxpb"
 )
 
 // Head is a linear layer from features to embeddings: weight [dim, F], row by row, and bias [dim].
@@ -30,7 +28,7 @@ func (n *Network) Write(store *model.Store, head *Head, meta map[string]string) 
 		switch {
 		case x.number == 7:
 			graph, err := n.writeGraph(x.data, store, head)
-			out = message(out, 7, graph)
+			out = onnxpb.Message(out, 7, graph)
 			return err
 		case x.number == 14 && replaced(x, meta):
 			return nil
@@ -38,7 +36,7 @@ func (n *Network) Write(store *model.Store, head *Head, meta map[string]string) 
 		out = x.append(out)
 		return nil
 	})
-	return writeMetadata(out, meta), err
+	return onnxpb.Metadata(out, meta), err
 }
 
 // replaced reports whether a pair of the metadata has a key of meta.
@@ -86,7 +84,7 @@ func (n *Network) writeGraph(graph []byte, store *model.Store, head *Head) (out 
 			if err != nil {
 				return err
 			}
-			out = tensorField(out, t.name, tensors.MustCopyFlatData[float32](value), t.dims...)
+			out = onnxpb.Message(out, 5, onnxpb.Tensor(t.name, tensors.MustCopyFlatData[float32](value), t.dims...))
 			return nil
 		case remarks[x.number] != nil:
 			x.data, err = without(x.data, remarks[x.number])
@@ -119,94 +117,48 @@ func WriteLayers(width int, scale, shift []float32, layers []Linear, meta map[st
 		}
 		in = len(l.Bias)
 	}
-	graph, x := message(nil, 2, []byte("head")), "features"
+	graph, x := onnxpb.Message(nil, 2, "head"), "features"
 	if scale != nil {
-		graph = tensorField(tensorField(graph, "scale", scale, width), "shift", shift, width)
-		graph = message(graph, 1, writtenNode("Mul", "scaled", nil, x, "scale"))
-		graph, x = message(graph, 1, writtenNode("Add", "standardized", nil, "scaled", "shift")), "standardized"
+		graph = onnxpb.Message(graph, 5, onnxpb.Tensor("scale", scale, width))
+		graph = onnxpb.Message(graph, 5, onnxpb.Tensor("shift", shift, width))
+		graph = onnxpb.Message(graph, 1, onnxpb.Node("Mul", "scaled", []string{x, "scale"}))
+		graph = onnxpb.Message(graph, 1, onnxpb.Node("Add", "standardized", []string{"scaled", "shift"}))
+		x = "standardized"
 	}
-	graph = message(writeEmbeddings(graph, x, width, layers), 11, value("features", width))
-	file := message(message(number(nil, 1, 8), 2, []byte("dmlx")), 7, graph)
-	return writeMetadata(message(file, 8, number(message(nil, 1, nil), 2, 17)), meta), nil
+	graph = onnxpb.Message(writeEmbeddings(graph, x, width, layers), 11, onnxpb.Value("features", "N", width))
+	return onnxpb.Model(graph, meta), nil
 }
 
 // writeEmbeddings adds layers to a graph, behind a value of some width, and its output "embeddings" of length 1.
 func writeEmbeddings(out []byte, x string, width int, layers []Linear) []byte {
+	node := func(op, name string, inputs []string, attributes ...[]byte) {
+		out, x = onnxpb.Message(out, 1, onnxpb.Node(op, name, inputs, attributes...)), name
+	}
 	for i, l := range layers {
 		if i > 0 {
-			out, x = message(out, 1, writtenNode("Relu", x+".relu", nil, x)), x+".relu"
+			node("Relu", x+".relu", []string{x})
 		}
 		weight, bias := l.Name+".weight", l.Name+".bias"
-		out = tensorField(tensorField(out, weight, l.Weight, len(l.Bias), width), bias, l.Bias, len(l.Bias))
-		out = message(out, 1, writtenNode("Gemm", l.Name, integerOption("transB", 1), x, weight, bias))
-		x, width = l.Name, len(l.Bias)
+		out = onnxpb.Message(out, 5, onnxpb.Tensor(weight, l.Weight, len(l.Bias), width))
+		out = onnxpb.Message(out, 5, onnxpb.Tensor(bias, l.Bias, len(l.Bias)))
+		node("Gemm", l.Name, []string{x, weight, bias}, onnxpb.Int("transB", 1))
+		width = len(l.Bias)
 	}
-	out = message(out, 1, writtenNode("LpNormalization", "embeddings", integerOption("axis", 1), x))
-	return message(out, 12, value("embeddings", width))
-}
-
-// writtenNode is a NodeProto, whose output has its name.
-func writtenNode(op, out string, attribute []byte, in ...string) []byte {
-	var b []byte
-	for _, name := range in {
-		b = message(b, 1, []byte(name))
-	}
-	b = message(message(message(b, 2, []byte(out)), 3, []byte(out)), 4, []byte(op))
-	if attribute != nil {
-		b = message(b, 5, attribute)
-	}
-	return b
-}
-
-// integerOption is an AttributeProto of type 2, INT.
-func integerOption(name string, v uint64) []byte {
-	return number(number(message(nil, 1, []byte(name)), 3, v), 20, 2)
-}
-
-// value is a ValueInfoProto, float32 [N, width].
-func value(name string, width int) []byte {
-	shape := message(message(nil, 1, message(nil, 2, []byte("N"))), 1, number(nil, 1, uint64(width)))
-	return message(message(nil, 1, []byte(name)), 2, message(nil, 1, message(number(nil, 1, float32Type), 2, shape)))
-}
-
-func writeMetadata(out []byte, meta map[string]string) []byte {
-	for _, key := range slices.Sorted(maps.Keys(meta)) {
-		out = message(out, 14, message(message(nil, 1, []byte(key)), 2, []byte(meta[key])))
-	}
-	return out
+	node("LpNormalization", "embeddings", []string{x}, onnxpb.Int("axis", 1))
+	return onnxpb.Message(out, 12, onnxpb.Value("embeddings", "N", width))
 }
 
 // append writes a field as it was read.
 func (x field) append(b []byte) []byte {
 	switch {
 	case x.data == nil:
-		return number(b, x.number, x.v)
+		return onnxpb.Number(b, x.number, int(x.v))
 	case x.width == 0:
-		return message(b, x.number, x.data)
+		return onnxpb.Message(b, x.number, x.data)
 	}
 	typ := protowire.Fixed32Type
 	if x.width == 8 {
 		typ = protowire.Fixed64Type
 	}
 	return append(protowire.AppendTag(b, x.number, typ), x.data...)
-}
-
-func tensorField(b []byte, name string, values []float32, dims ...int) []byte {
-	var t []byte
-	for _, d := range dims {
-		t = number(t, 1, uint64(d))
-	}
-	raw := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
-	}
-	return message(b, 5, message(message(number(t, 2, float32Type), 8, []byte(name)), 9, raw))
-}
-
-func number(b []byte, field protowire.Number, v uint64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
-}
-
-func message(b []byte, field protowire.Number, v []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
 }
