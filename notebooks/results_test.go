@@ -54,6 +54,8 @@ func TestResults(t *testing.T) {
 	r := results{of: func(name string) *paper.Report {
 		if of, photographed := strings.CutPrefix(name, "photographs/"); photographed {
 			return shipped(t, of, paper.PhotographsPreset())
+		} else if of, photographed := strings.CutPrefix(name, "long photographs/"); photographed {
+			return shipped(t, of, paper.LongPhotographsPreset())
 		}
 		return shipped(t, name, quick)
 	},

@@ -9,20 +9,21 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
-// photographFiles are the setting of photographs.md and the learning rates that its search has chosen.
+// photographFiles are the setting of photographs.md, the learning rates that its search has chosen, and the longer
+// training of Table 2.
 //
-//go:embed photographs.toml photographs-rates.toml
+//go:embed photographs.toml photographs-rates.toml photographs-long.toml
 var photographFiles embed.FS
 
-// frozenScores are what the network of photographs.md has without training: its features as they are, and whitened
-// within the training classes with the shrinkage that is best on held-out ones. dmlx embed and dmlx train --features
-// measured them.
+// frozenScores are what the network of photographs.md has without training: its features as they are, whitened within
+// the training classes with the shrinkage that is best on held-out ones, and cut to the dimension of the trained
+// networks. photographs.md says by what they were measured.
 //
 //go:embed photographs-frozen.csv
 var frozenScores []byte
 
-// Frozen returns the scores of a preset's network without training, of its features as they are and whitened, if they
-// are known: rows for its tables.
+// Frozen returns the scores of a preset's network without training, of its features as they are, whitened and in
+// fewer dimensions, if they are known: rows for its tables.
 func Frozen(p presets.Preset) (scores.Table, error) {
 	if p.FineGrained != photographs {
 		return nil, nil
@@ -41,11 +42,21 @@ const (
 // PhotographsPreset returns the preset of photographs.md with the rates that were chosen on held-out classes. Its
 // images and network are identified by their digests, so that its bundled runs can be shown without them.
 func PhotographsPreset() presets.Preset {
-	p, err := presets.LoadFS(photographFiles, "photographs-rates.toml")
+	return photographsPreset("photographs", "photographs-rates.toml")
+}
+
+// LongPhotographsPreset returns the preset of the longer training of Table 2 in photographs.md: the same with 960
+// steps and three seeds.
+func LongPhotographsPreset() presets.Preset {
+	return photographsPreset("photographs, 960 steps", "photographs-long.toml")
+}
+
+func photographsPreset(name, file string) presets.Preset {
+	p, err := presets.LoadFS(photographFiles, file)
 	if err != nil {
 		panic(err) // It is one of the package's own.
 	}
-	p.Name, p.FineGrained, p.Origin, p.Changes = "photographs", photographs, "see dmlx/paper/photographs.md", nil
+	p.Name, p.FineGrained, p.Origin, p.Changes = name, photographs, "see dmlx/paper/photographs.md", nil
 	p.Rates, p.SweepSeeds = []float64{0.0022, 0.0067, 0.02, 0.06, 0.2, 0.6, 2}, []uint64{1} // Those of the search.
 	p.Digests = map[string]string{photographs: photographsDigest}
 	_, digest, _ := strings.Cut(photographsNetwork, "#")
