@@ -178,7 +178,7 @@ func (m *EmbeddingMap) bytes(format string) ([]byte, error) {
 	case "html":
 		return m.html()
 	case "txt":
-		return []byte(strings.TrimSpace(m.Alt+"\n"+m.Provenance) + "\n"), nil
+		return []byte(strings.TrimSpace(Printable(m.Alt+"\n"+m.Provenance)) + "\n"), nil
 	}
 	return m.Figure.bytes(format)
 }

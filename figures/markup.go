@@ -213,12 +213,12 @@ func isName(atoms []atom) bool {
 func Plain(m Markup) string {
 	var b strings.Builder
 	writePlain(&b, parseMarkup(m))
-	return printable(b.String())
+	return Printable(b.String())
 }
 
-// printable replaces control characters, with which names of strangers could steer a terminal or end a comment, and
+// Printable replaces control characters, with which names of strangers could steer a terminal or end a comment, and
 // those that turn the direction of text, by spaces.
-func printable(s string) string {
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' || '\u202a' <= r && r <= '\u202e' || '\u2066' <= r && r <= '\u2069' {
 			return ' '
@@ -254,7 +254,7 @@ func writePlain(b *strings.Builder, atoms []atom) {
 
 // Markdown returns the label as Markdown without HTML, pictures from elsewhere and control characters. Formulas stay.
 func Markdown(m Markup) string {
-	return strings.NewReplacer("<", "&lt;", "![", `!\[`).Replace(printable(m))
+	return strings.NewReplacer("<", "&lt;", "![", `!\[`).Replace(Printable(m))
 }
 
 // HTML returns the label as escaped HTML.
@@ -339,7 +339,7 @@ func safeFormula(formula string) bool {
 
 // latex returns the label as LaTeX: formulas stay as they are, text is escaped.
 func latex(m Markup) string {
-	m = strings.ReplaceAll(printable(m), "\n", " ")
+	m = strings.ReplaceAll(Printable(m), "\n", " ")
 	pairs := []string{`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{",
 		`\{`, "}", `\}`,
 		"~", `\textasciitilde{}`, "\u00a0", "~", "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`,

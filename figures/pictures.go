@@ -36,7 +36,7 @@ func (p *Pictures) bytes(format string) ([]byte, error) {
 	case "html":
 		return p.html()
 	case "txt":
-		return []byte(strings.TrimSpace(p.Alt+"\n"+p.Provenance) + "\n"), nil
+		return []byte(strings.TrimSpace(Printable(p.Alt+"\n"+p.Provenance)) + "\n"), nil
 	}
 	return p.Figure.bytes(format)
 }

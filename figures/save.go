@@ -122,7 +122,7 @@ func (f *Figure) svg() ([]byte, error) {
 		return nil, err
 	}
 	var alt bytes.Buffer
-	if err := xml.EscapeText(&alt, []byte(printable(f.Alt))); err != nil {
+	if err := xml.EscapeText(&alt, []byte(Printable(f.Alt))); err != nil {
 		return nil, err
 	}
 	data = bytes.ReplaceAll(data, []byte("data:image/jpg;"), []byte("data:image/png;")) // What gonum/plot writes is PNG.

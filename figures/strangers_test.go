@@ -1,6 +1,8 @@
 package figures
 
 import (
+	"bytes"
+	"encoding/binary"
 	"strings"
 	"testing"
 
@@ -46,6 +48,25 @@ func TestNamesOfStrangers(t *testing.T) {
 		for _, part := range []string{"<script", "\x1b", "\u202e"} {
 			if strings.Contains(string(raw), part) {
 				t.Errorf("svg has %q: %.300s", part, raw)
+			}
+		}
+		// What a picture is called does not come into the metadata of PNG and PDF, and nothing there acts.
+		raw, err = Bytes(figure, "png")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 8; at < len(raw); at += 12 + int(binary.BigEndian.Uint32(raw[at:])) {
+			if kind := string(raw[at+4 : at+8]); !strings.Contains("IHDR PLTE tRNS pHYs IDAT IEND", kind) {
+				t.Errorf("png has a chunk %s", kind)
+			}
+		}
+		if raw, err = Bytes(figure, "pdf"); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{name, "/Title", "/Author", "/Subject", "/Keywords", "/Metadata", "/JavaScript", "/URI",
+			"/Launch"} {
+			if bytes.Contains(raw, []byte(part)) {
+				t.Errorf("pdf has %q", part)
 			}
 		}
 	}

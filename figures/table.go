@@ -421,7 +421,7 @@ func (t *Table) csv() ([]byte, error) {
 			}
 		}
 		if t.Setting != "" {
-			record = append(record, scores.CellText(printable(t.Setting)))
+			record = append(record, scores.CellText(Printable(t.Setting)))
 		}
 		records = append(records, record)
 	}
@@ -514,7 +514,7 @@ func (t *Table) latex() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
 	if t.Provenance != "" {
-		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(printable(t.Provenance), "\n", " "))
+		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(Printable(t.Provenance), "\n", " "))
 	}
 	b.WriteString("% needs \\usepackage[table]{xcolor} and \\usepackage{adjustbox}\n")
 	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Merged }) {

@@ -95,18 +95,24 @@ func folded(summary, text string) string {
 }
 
 // Say displays a paragraph of Markdown, formatted as by fmt.Sprintf. It is for sentences whose numbers come from runs,
-// which a text cell must not have. HTML and pictures from elsewhere in strings and errors among args stay text.
-func Say(format string, args ...any) {
+// which a text cell must not have. HTML, control characters and pictures from elsewhere in args stay text or go.
+func Say(format string, args ...any) { say(sentence(format, args...)) }
+
+func sentence(format string, args ...any) string {
 	clean := slices.Clone(args)
 	for i, a := range args {
-		switch a := a.(type) {
-		case string:
-			clean[i] = figures.Markdown(a)
-		case error:
-			clean[i] = figures.Markdown(a.Error())
+		if _, number := a.(int); !number { // A width or a precision, too.
+			clean[i] = cleaned{a}
 		}
 	}
-	say(fmt.Sprintf(format, clean...))
+	return fmt.Sprintf(format, clean...)
+}
+
+// cleaned is a value of which nothing is Markdown but formulas.
+type cleaned struct{ value any }
+
+func (c cleaned) Format(f fmt.State, verb rune) {
+	_, _ = io.WriteString(f, figures.Markdown(fmt.Sprintf(fmt.FormatString(f, verb), c.value))) // It does not fail.
 }
 
 func say(text string) { display(bundle{"text/markdown": setSymbols(text), "text/plain": text}, nil) }
@@ -150,11 +156,12 @@ func formats(o figures.Output) (data bundle, metadata map[string]any, err error)
 			return nil, nil, err
 		}
 		// The kernel takes no map with values of several types, and converters look for alt here too.
-		metadata = map[string]any{string(kind): map[string]int{"width": width(f)}, "alt": f.Alt}
+		alt := figures.Printable(f.Alt)
+		metadata = map[string]any{string(kind): map[string]int{"width": width(f)}, "alt": alt}
 		if f.Photographs {
 			metadata["needs_background"] = "light" // JupyterLab's word for it.
 		}
-		return bundle{kind: base64.StdEncoding.EncodeToString(content), "text/plain": "[" + f.Alt + "]"}, metadata, nil
+		return bundle{kind: base64.StdEncoding.EncodeToString(content), "text/plain": "[" + alt + "]"}, metadata, nil
 	}
 	data = bundle{}
 	for kind, format := range map[protocol.MIMEType]string{

@@ -198,3 +198,41 @@ func TestSymbolsAreFormulas(t *testing.T) {
 		}
 	}
 }
+
+// label is a string by another name, and speaker says one: they are as little trusted as a string.
+type label string
+
+type speaker struct{ text string }
+
+func (s speaker) String() string { return s.text }
+
+// Nothing that a sentence takes from a run, an archive or an error is HTML, a picture from elsewhere or a terminal's.
+func TestSayKeepsStrangersText(t *testing.T) {
+	for _, evil := range []string{"<script>alert(1)</script>", "<img src=x onerror=alert(1)>",
+		"![x](http://example.org/x)",
+		"a\x1b[2Jb", "a\rb", "a\u009b31mb", "\u202egnp.exe", "a\x00b", "a\x07b"} {
+		got := sentence("%s, %v, %s, %v, %v, %+v, %q, %s", evil, errors.New(evil), label(evil), speaker{evil}, []string{evil},
+			struct{ Name string }{evil}, evil, &speaker{evil})
+		for _, part := range []string{"<", "![", "\x1b", "\r", "\u009b", "\u202e", "\x00", "\x07"} {
+			if strings.Contains(got, part) {
+				t.Errorf("%q leaves %q in %q", evil, part, got)
+			}
+		}
+		figure := figures.Of(plot.New(), 96, 72)
+		figure.Alt = evil
+		data, metadata, err := formats(figure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []any{data["text/plain"], metadata["alt"]} {
+			if strings.ContainsAny(fmt.Sprint(text), "\x1b\r\u009b\u202e\x00\x07") {
+				t.Errorf("a picture is called %q", text)
+			}
+		}
+	}
+	want := "at $\\alpha$ = 0.50 of   7, **+1.2** %, `b` and true"
+	got := sentence("at %s = %.2f of %*d, **%+.1f** %%, `%s` and %t", "$\\alpha$", 0.5, 3, 7, 1.2, "b", true)
+	if got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+}
