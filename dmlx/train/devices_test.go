@@ -217,6 +217,34 @@ func TestTrainingOnDevices(t *testing.T) {
 	defer trainer.Close()
 	t.Run("resume", func(t *testing.T) { testResumeOnDevices(t, trainer) })
 	t.Run("steps", func(t *testing.T) { testStepsOnDevices(t, trainer) })
+	t.Run("network", func(t *testing.T) { testNetworkOnDevices(t, trainer) })
+}
+
+// testNetworkOnDevices compares the first step of networks of files on two devices with that on one.
+func testNetworkOnDevices(t *testing.T, trainer *Trainer) {
+	two, err := trainer.OnDevices(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := networkData(t, 32)
+	// A ReLU6 on the other side makes a difference above rounding.
+	for name, most := range map[string]float64{"vit_tiny": 1e-4, "efficientnet_lite0": 1e-3} {
+		if name != "vit_tiny" && !allCases() {
+			continue
+		}
+		c := networkConfig(t, "../onnx/testdata/"+name+".onnx")
+		c.Rule, c.ClassesPerBatch, c.ImagesPerClass, c.FreezeBN = "cos-orth/lin-ms/cir", 4, 4, FreezeStatistics
+		prepared, own, err := c.prepared(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, other := firstStep(t, trainer, prepared, own, 0), firstStep(t, two, prepared, own, 0)
+		if apart := one.apart(other); !(apart < most) {
+			t.Errorf("%s: the first step on two devices is %.1e from that on one", name, apart)
+		} else {
+			t.Logf("%s: the first step is %.1e apart", name, apart)
+		}
+	}
 }
 
 // devicesConfig returns a config whose batches of 16 images up to 16 devices can share.
