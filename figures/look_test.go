@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
+	"gonum.org/v1/plot/plotter"
 )
 
 // blob returns a picture of a class: a disc in its color, shifted by the variant.
@@ -269,8 +270,8 @@ func TestRunCurves(t *testing.T) {
 		t.Errorf("an infinite similarity: %v", err)
 	}
 	// A mean ends where the shortest run does.
-	short := RunGroup{Curves: [][]TrainingEpoch{{{Epoch: 1, Sap: 1}, {Epoch: 2, Sap: 2}}, {{Epoch: 1, Sap: 3}}}}
-	if mean := short.mean(func(e TrainingEpoch) float64 { return e.Sap }); len(mean) != 1 || mean[0].Y != 2 {
+	if mean := meanCourse([]plotter.XYs{{{X: 1, Y: 1}, {X: 2, Y: 2}}, {{X: 1, Y: 3}}}, true); len(mean) != 1 ||
+		mean[0].Y != 2 {
 		t.Errorf("mean %v", mean)
 	}
 }

@@ -30,50 +30,25 @@ func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGr
 			epochs, len(flowColors))
 	}
 	p := newPlot("Recall@1 of the test set", "epoch", "%")
-	p.Add(lightGrid())
-	low, high := math.Inf(1), math.Inf(-1)
-	see := func(v float64) { low, high = min(low, v), max(high, v) }
+	curves := make([][]plotter.XYs, len(groups))
 	for i, g := range groups {
 		for _, c := range g.Curves {
 			points := make(plotter.XYs, len(c))
 			for k, v := range c {
-				if v-v != 0 {
+				if !finite(v) {
 					return nil, fmt.Errorf("recall curves: %s is %v after epoch %d; want finite values", Plain(g.Name), v, k+1)
 				}
 				points[k] = plotter.XY{X: float64(k + 1), Y: v}
-				see(v)
 			}
-			if len(points) == 0 {
-				continue
+			if len(points) > 0 {
+				curves[i] = append(curves[i], points)
 			}
-			line, err := plotter.NewLine(points)
-			if err != nil {
-				return nil, err
-			}
-			line.LineStyle = stroke(scale{paper, trainingColor(i)}.at(0.45), 0.7)
-			p.Add(line)
 		}
 	}
-	for i, g := range groups {
-		if mean := g.mean(); len(mean) > 0 {
-			line, err := plotter.NewLine(mean)
-			if err != nil {
-				return nil, err
-			}
-			line.LineStyle = stroke(trainingColor(i), 1.5)
-			p.Add(line, runMarks{mean, i})
-		}
-	}
-	p.X.Min, p.X.Max = 1, max(float64(epochs), 2)
-	p.X.Tick.Marker = every(max(1, roundStep(float64(epochs)/5)), 1, float64(epochs))
+	low, high := courses(p, float64(epochs), 5, false, curves)
 	if !math.IsNaN(reference) {
-		see(reference)
-		line, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: reference}, {X: p.X.Max, Y: reference}})
-		if err != nil {
-			return nil, err
-		}
-		line.LineStyle = stroke(quiet, 0.8, 4, 3)
-		p.Add(line)
+		low, high = min(low, reference), max(high, reference)
+		p.Add(path(plotter.XYs{{X: p.X.Min, Y: reference}, {X: p.X.Max, Y: reference}}, stroke(quiet, 0.8, 4, 3)))
 	}
 	if low > high { // Nothing was measured yet.
 		low, high = 0, 100
@@ -98,23 +73,6 @@ func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGr
 			drawRecallNames(parts[1], epochs, reference, name, groups)
 		},
 	}, nil
-}
-
-// mean returns the mean of the curves for each epoch that a seed has reached.
-func (g RecallGroup) mean() plotter.XYs {
-	var out plotter.XYs
-	for k := 0; ; k++ {
-		var reached []float64
-		for _, c := range g.Curves {
-			if k < len(c) {
-				reached = append(reached, c[k])
-			}
-		}
-		if len(reached) == 0 {
-			return out
-		}
-		out = append(out, plotter.XY{X: float64(k + 1), Y: stats.MeanOf(reached).Mean})
-	}
 }
 
 // state returns the group's recall once a seed has finished, else how far it is.
@@ -146,8 +104,7 @@ func drawRecallNames(c draw.Canvas, epochs int, reference float64, name Markup, 
 	room := c.Max.X - c.Min.X - 24
 	for i, g := range groups {
 		x := c.Min.X + 9
-		c.StrokeLine2(stroke(trainingColor(i), 1.5), x-9, y, x+9, y)
-		c.DrawGlyphNoClip(runGlyph(i, 2.4), vg.Point{X: x, Y: y})
+		courseKey(c, vg.Point{X: x, Y: y}, 9, i, runGlyph(i, 2.4))
 		c.FillText(plain, vg.Point{X: x + 14, Y: y}, fitted(plain, g.Name, room))
 		y -= 12
 		state := aligned(style(tickSize, quiet), text.XLeft, text.YCenter)

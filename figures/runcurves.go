@@ -22,28 +22,6 @@ type RunGroup struct {
 	Recall stats.Mean
 }
 
-// mean returns the mean of a measure over the runs with epochs, for each epoch that all of them have.
-func (g RunGroup) mean(of func(TrainingEpoch) float64) plotter.XYs {
-	var out plotter.XYs
-	for k := 0; ; k++ {
-		sum, n := 0.0, 0
-		at := 0
-		for _, c := range g.Curves {
-			if len(c) == 0 {
-				continue
-			}
-			if k >= len(c) {
-				return out
-			}
-			sum, n, at = sum+of(c[k]), n+1, c[k].Epoch
-		}
-		if n == 0 {
-			return out
-		}
-		out = append(out, plotter.XY{X: float64(at), Y: sum / float64(n)})
-	}
-}
-
 func (g RunGroup) seen() int {
 	n := 0
 	for _, c := range g.Curves {
@@ -66,8 +44,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	for _, g := range groups {
 		for _, c := range g.Curves {
 			for _, e := range c {
-				if sum := e.ViolationRate + e.Sap + e.San + e.GradientNorm; math.IsNaN(sum) || math.IsInf(sum, 0) ||
-					e.GradientNorm < 0 {
+				if !e.finite() || e.GradientNorm < 0 {
 					return nil, fmt.Errorf("curves of runs: %s has a value in epoch %d that is not finite, or a negative length",
 						Plain(g.Name), e.Epoch)
 				}
@@ -79,58 +56,30 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	if drawn == 0 {
 		return nil, fmt.Errorf("curves of runs: no run has its epochs; train one of them in this store")
 	}
-	const least = 1e-12 // A batch without triplets has gradient zero.
 	panels := []struct {
 		title, label Markup
 		of           func(TrainingEpoch) float64
 	}{
-		{"$S_{an} > S_{ap}$", "share of triplets, %", func(e TrainingEpoch) float64 { return 100 * e.ViolationRate }},
+		{"$S_{an} > S_{ap}$", "share of triplets, %", violated},
 		{"$S_{ap}$", "mean similarity", func(e TrainingEpoch) float64 { return e.Sap }},
 		{"$S_{an}$", "mean similarity", func(e TrainingEpoch) float64 { return e.San }},
-		{"Gradient of all weights", "length", func(e TrainingEpoch) float64 {
-			return math.Log10(max(e.GradientNorm, least))
-		}},
+		{"Gradient of all weights", "length", logLength},
 	}
 	plots := make([]*plot.Plot, len(panels))
 	for k, part := range panels {
 		p := newPlot(part.title, "epoch", part.label)
-		p.Add(lightGrid())
-		low, high := math.Inf(1), math.Inf(-1)
+		curves := make([][]plotter.XYs, len(groups))
 		for i, g := range groups {
 			for _, c := range g.Curves {
-				points := make(plotter.XYs, len(c))
-				for j, e := range c {
-					points[j] = plotter.XY{X: float64(e.Epoch), Y: part.of(e)}
-					low, high = min(low, points[j].Y), max(high, points[j].Y)
-				}
-				if g.seen() > 1 && len(points) > 0 {
-					line, err := plotter.NewLine(points)
-					if err != nil {
-						return nil, err
-					}
-					line.LineStyle = stroke(scale{paper, trainingColor(i)}.at(0.45), 0.7)
-					p.Add(line)
+				if len(c) > 0 {
+					curves[i] = append(curves[i], course(c, part.of))
 				}
 			}
 		}
-		for i, g := range groups {
-			mean := g.mean(part.of)
-			if len(mean) == 0 {
-				continue
-			}
-			line, err := plotter.NewLine(mean)
-			if err != nil {
-				return nil, err
-			}
-			line.LineStyle = stroke(trainingColor(i), 1.5)
-			p.Add(line, runMarks{mean, i})
-		}
-		p.X.Min, p.X.Max = 1, max(epochs, 2)
-		p.X.Tick.Marker = every(max(1, roundStep(epochs/4)), 1, epochs)
+		low, high := courses(p, epochs, 4, true, curves)
 		switch k {
 		case 0:
-			p.Y.Min, p.Y.Max = 0, max(10, 10*math.Ceil(high/10))
-			p.Y.Tick.Marker = every(roundStep(p.Y.Max/4), 0, p.Y.Max)
+			violationScale(p, high)
 		case 3:
 			p.Y.Min, p.Y.Max = math.Floor(low), math.Ceil(high)
 			if high-low < 0.5 { // Too narrow for whole powers of ten.
@@ -212,8 +161,7 @@ func drawRunNames(c draw.Canvas, groups []RunGroup) {
 	half := (c.Max.X - c.Min.X) / 2
 	for i, g := range groups {
 		at := vg.Point{X: c.Min.X + vg.Length(i%2)*half + 10, Y: c.Max.Y - 7 - vg.Length(i/2)*14}
-		c.StrokeLine2(stroke(trainingColor(i), 1.5), at.X-9, at.Y, at.X+9, at.Y)
-		c.DrawGlyphNoClip(runGlyph(i, 2.4), at)
+		courseKey(c, at, 9, i, runGlyph(i, 2.4))
 		label := fmt.Sprintf("%s: Recall@1 %s %%", g.Name, g.Recall)
 		switch n := g.seen(); {
 		case n == 0:

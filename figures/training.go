@@ -39,7 +39,7 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 	}
 	for _, c := range curves {
 		for _, e := range c.Epochs {
-			if sum := e.ViolationRate + e.Sap + e.San + e.GradientNorm; math.IsNaN(sum) || math.IsInf(sum, 0) {
+			if !e.finite() {
 				return nil, fmt.Errorf("training: %s has a value in epoch %d that is not finite", c.Name, e.Epoch)
 			}
 			if e.ViolationRate < 0 || e.ViolationRate > 1 {
@@ -51,39 +51,28 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 	violations := newPlot("$S_{an} > S_{ap}$", "epoch", "share of triplets, %")
 	similarities := newPlot("$S_{ap}$ (solid), $S_{an}$ (dashed)", "epoch", "mean similarity")
 	norms := newPlot("Gradient of the network", "epoch", "length")
-	violations.Y.Min, violations.Y.Max = 0, 10
-	similarities.Y.Min, similarities.Y.Max = 0, 1
 	plots := []*plot.Plot{violations, similarities, norms}
-	for _, p := range plots {
-		p.Add(lightGrid())
+	add := func(p *plot.Plot, of ...func(TrainingEpoch) float64) (low, high float64) {
+		low, high = math.Inf(1), math.Inf(-1)
+		overEpochs(p, float64(epochs), 4)
+		for i, c := range curves {
+			for k, of := range of {
+				points := course(c.Epochs, of)
+				low, high = reach(points, low, high)
+				if len(points) > 0 {
+					p.Add(path(points, stroke(trainingColor(i), 1.5, [][]vg.Length{nil, {4, 2}}[k]...)),
+						&plotter.Scatter{XYs: points, GlyphStyle: trainingGlyph(i, 1.8)})
+				}
+			}
+		}
+		return low, high
 	}
-	low, high := math.Inf(1), math.Inf(-1)
-	for i, c := range curves {
-		if err := trainingLines(violations, i, c, nil, func(e TrainingEpoch) float64 {
-			violations.Y.Max = max(violations.Y.Max, 10*math.Ceil(10*e.ViolationRate))
-			return 100 * e.ViolationRate
-		}); err != nil {
-			return nil, err
-		}
-		if err := trainingLines(similarities, i, c, nil, func(e TrainingEpoch) float64 { return e.Sap }); err != nil {
-			return nil, err
-		}
-		if err := trainingLines(similarities, i, c, []vg.Length{4, 2}, func(e TrainingEpoch) float64 {
-			similarities.Y.Min = min(similarities.Y.Min, math.Floor(4*min(e.San, e.Sap))/4)
-			return e.San
-		}); err != nil {
-			return nil, err
-		}
-		if err := trainingLines(norms, i, c, nil, func(e TrainingEpoch) float64 {
-			v := math.Log10(max(e.GradientNorm, 1e-12)) // The lengths of different rules differ by orders of magnitude.
-			low, high = min(low, v), max(high, v)
-			return v
-		}); err != nil {
-			return nil, err
-		}
-	}
-	violations.Y.Tick.Marker = every(roundStep(violations.Y.Max/4), 0, violations.Y.Max)
+	_, high := add(violations, violated)
+	violationScale(violations, high)
+	low, _ := add(similarities, func(e TrainingEpoch) float64 { return e.Sap }, func(e TrainingEpoch) float64 { return e.San })
+	similarities.Y.Min, similarities.Y.Max = min(0, math.Floor(4*low)/4), 1
 	similarities.Y.Tick.Marker = every(0.25, similarities.Y.Min, 1)
+	low, high = add(norms, logLength) // The lengths of different rules differ by orders of magnitude.
 	if low > high {
 		low, high = -1, 0
 	}
@@ -93,10 +82,6 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 	}
 	norms.Y.Tick.Marker = powersOfTen(norms.Y.Min, norms.Y.Max)
 	alt := "Training by epoch: share of violated triplets, mean similarities, length of the gradient."
-	for _, p := range plots {
-		p.X.Min, p.X.Max = 1, max(float64(epochs), 2)
-		p.X.Tick.Marker = every(max(1, roundStep(float64(epochs)/4)), 1, float64(epochs))
-	}
 	for _, c := range curves {
 		alt += fmt.Sprintf(" %s: %s.", c.Name, c.state(epochs))
 	}
@@ -127,23 +112,8 @@ func (c TrainingCurve) state(epochs int) string {
 
 func trainingColor(i int) color.NRGBA { return flowColors[i%len(flowColors)] }
 
-func trainingLines(p *plot.Plot, i int, c TrainingCurve, dashes []vg.Length, of func(TrainingEpoch) float64) error {
-	if len(c.Epochs) == 0 {
-		return nil
-	}
-	points := make(plotter.XYs, len(c.Epochs))
-	for k, e := range c.Epochs {
-		points[k] = plotter.XY{X: float64(e.Epoch), Y: of(e)}
-	}
-	line, marks, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return err
-	}
-	line.LineStyle = stroke(trainingColor(i), 1.5, dashes...)
-	marks.GlyphStyle = draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(1.8),
-		Shape: flowShapes[i%len(flowShapes)]}
-	p.Add(line, marks)
-	return nil
+func trainingGlyph(i int, radius vg.Length) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: trainingColor(i), Radius: radius, Shape: flowShapes[i%len(flowShapes)]}
 }
 
 // powersOfTen returns the ticks of an axis of base-10 logarithms.
@@ -162,9 +132,7 @@ func drawTrainingNames(c draw.Canvas, epochs int, curves []TrainingCurve) {
 	y := c.Max.Y - head.Height("x") - 14
 	for i, k := range curves {
 		at := vg.Point{X: c.Min.X + 6, Y: y}
-		c.StrokeLine2(stroke(trainingColor(i), 1.5), at.X-6, y, at.X+6, y)
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(2.4),
-			Shape: flowShapes[i%len(flowShapes)]}, at)
+		courseKey(c, at, 6, i, trainingGlyph(i, 2.4))
 		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: at.X + 11, Y: y}, k.Name)
 		y -= 12
 		name := aligned(bold(style(tickSize, trainingColor(i))), text.XLeft, text.YCenter)
