@@ -61,13 +61,9 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 					points[j] = plotter.XY{X: (float64(j) + 0.5) / float64(n), Y: v}
 					curves.Y.Max = max(curves.Y.Max, 1.6*v) // Room for the legend.
 				}
-				drawn, err := plotter.NewLine(points)
-				if err != nil {
-					return nil, err
-				}
 				name := []Markup{"$P_+$", "$P_-$"}[side]
 				// Where the curves coincide, the wide one shows on both sides of the narrow one.
-				drawn.LineStyle = []draw.LineStyle{stroke(SkyBlue, 3.4), stroke(Vermilion, 1.5)}[side]
+				drawn := path(points, []draw.LineStyle{stroke(SkyBlue, 3.4), stroke(Vermilion, 1.5)}[side])
 				if k == 1 {
 					name, drawn.LineStyle = "rule", stroke(ink, 0.9, 3, 3)
 				}

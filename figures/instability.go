@@ -70,30 +70,18 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 					shares = append(shares, plotter.XY{X: beta, Y: curve.Share[i]})
 				}
 			}
-			look := pairLook(curve.Pair)
-			bars, err := plotter.NewYErrorBars(struct {
-				plotter.XYs
-				plotter.YErrors
-			}{means, ranges})
-			if err != nil {
-				return nil, err
-			}
-			bars.LineStyle, bars.CapWidth = stroke(look.color, 0.8), vg.Points(3)
-			norm.Add(bars)
 			for _, part := range []struct {
 				plot   *plot.Plot
 				points plotter.XYs
-			}{{norm, means}, {spread, spreads}, {share, shares}} {
+				bars   plotter.YErrors
+			}{{norm, means, ranges}, {spread, spreads, nil}, {share, shares, nil}} {
 				if len(part.points) == 0 {
 					continue
 				}
-				l, s, err := plotter.NewLinePoints(part.points)
+				l, err := pairSeries(part.plot, curve.Pair, part.points, part.bars)
 				if err != nil {
 					return nil, err
 				}
-				l.LineStyle = stroke(look.color, 1.4, look.dashes...)
-				s.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.2), Shape: look.shape}
-				part.plot.Add(l, s)
 				if r == 0 && part.plot == norm {
 					norm.Legend.Add(curve.Name, l)
 				}
@@ -258,7 +246,6 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 	for s, set := range sets {
 		var rates []float64
 		for _, pair := range pairs {
-			look := pairLook(pair)
 			var points plotter.XYs
 			var up plotter.YErrors
 			var lost plotter.XYs
@@ -276,29 +263,14 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			if len(points) == 0 {
 				continue
 			}
-			l, dots, err := plotter.NewLinePoints(points)
+			l, err := pairSeries(panels[s], pair, points, up)
 			if err != nil {
 				return nil, err
 			}
-			l.LineStyle = stroke(look.color, 1.4, look.dashes...)
-			dots.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.2), Shape: look.shape}
-			bars, err := plotter.NewYErrorBars(struct {
-				plotter.XYs
-				plotter.YErrors
-			}{points, up})
-			if err != nil {
-				return nil, err
-			}
-			bars.LineStyle, bars.CapWidth = stroke(look.color, 0.8), vg.Points(3)
-			panels[s].Add(bars, l, dots)
 			panels[s].Legend.Add(PairLabel(pair), l)
 			if len(lost) > 0 {
-				crosses, err := plotter.NewScatter(lost)
-				if err != nil {
-					return nil, err
-				}
-				crosses.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: vg.Points(4), Shape: draw.CrossGlyph{}}
-				panels[s].Add(crosses)
+				panels[s].Add(&plotter.Scatter{XYs: lost,
+					GlyphStyle: draw.GlyphStyle{Color: ink, Radius: vg.Points(4), Shape: draw.CrossGlyph{}}})
 			}
 		}
 		panels[s].X.Tick.Marker = valueTicks(rates)
@@ -311,4 +283,28 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			"for each pair weight and data set.",
 		panels: func(c draw.Canvas) { drawRow(c, panels, 14) },
 	}, nil
+}
+
+// pairSeries adds a line with marks in the style of a pair weight, with bars unless they are nil.
+func pairSeries(p *plot.Plot, pair string, points plotter.XYs, bars plotter.YErrors) (*plotter.Line, error) {
+	look := pairLook(pair)
+	if bars != nil {
+		b, err := plotter.NewYErrorBars(struct {
+			plotter.XYs
+			plotter.YErrors
+		}{points, bars})
+		if err != nil {
+			return nil, err
+		}
+		b.LineStyle, b.CapWidth = stroke(look.color, 0.8), vg.Points(3)
+		p.Add(b)
+	}
+	l, dots, err := plotter.NewLinePoints(points)
+	if err != nil {
+		return nil, err
+	}
+	l.LineStyle = stroke(look.color, 1.4, look.dashes...)
+	dots.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.2), Shape: look.shape}
+	p.Add(l, dots)
+	return l, nil
 }

@@ -56,11 +56,7 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 				line[i] = plotter.XY{X: s, Y: side.values[i]}
 				low, high, top = min(low, s), max(high, s), max(top, side.values[i])
 			}
-			l, err := plotter.NewLine(line)
-			if err != nil {
-				return nil, err
-			}
-			l.LineStyle = stroke(pairLook(k.Pair).color, 1.6, seriesDashes[dash]...)
+			l := path(line, stroke(pairLook(k.Pair).color, 1.6, seriesDashes[dash]...))
 			side.plot.Add(l)
 			if side.plot == negative {
 				side.plot.Legend.Add(fmt.Sprintf("$P^{%s}$, $\\Delta S$ = %s", k.Pair, number(k.Delta)), l)

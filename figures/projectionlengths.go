@@ -122,12 +122,8 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 			p.Add(lightGrid())
 			for k, direction := range panel.directions {
 				for d, sap := range panel.saps {
-					line := projectionLine(direction, panel.member, sap, row == 1)
-					l, err := plotter.NewLine(line)
-					if err != nil {
-						return nil, err
-					}
-					l.LineStyle = stroke(colors[direction], 1.4, seriesDashes[d]...)
+					l := path(projectionLine(direction, panel.member, sap, row == 1),
+						stroke(colors[direction], 1.4, seriesDashes[d]...))
 					p.Add(l)
 					switch {
 					case row == 0 && column == 0: // The colors are the same in all panels.
