@@ -48,9 +48,9 @@ func overEpochs(p *plot.Plot, epochs, parts float64) {
 	p.X.Tick.Marker = every(max(1, roundStep(epochs/parts)), 1, epochs)
 }
 
-// courses draws groups of curves with points over the epochs: thin lines are single runs, and the thick line with marks is their
-// mean over the runs that are as far, or with all over the epochs that all of them have. It returns the range of the
-// values.
+// courses draws groups of curves with points over the epochs: thin lines are single runs, and the thick line with marks
+// is their mean over the runs that are as far, or with all over the epochs that all of them have. It returns the range
+// of the values.
 func courses(p *plot.Plot, epochs, parts float64, all bool, groups [][]plotter.XYs) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	overEpochs(p, epochs, parts)

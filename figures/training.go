@@ -69,7 +69,8 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 	}
 	_, high := add(violations, violated)
 	violationScale(violations, high)
-	low, _ := add(similarities, func(e TrainingEpoch) float64 { return e.Sap }, func(e TrainingEpoch) float64 { return e.San })
+	low, _ := add(similarities, func(e TrainingEpoch) float64 { return e.Sap },
+		func(e TrainingEpoch) float64 { return e.San })
 	similarities.Y.Min, similarities.Y.Max = min(0, math.Floor(4*low)/4), 1
 	similarities.Y.Tick.Marker = every(0.25, similarities.Y.Min, 1)
 	low, high = add(norms, logLength) // The lengths of different rules differ by orders of magnitude.
