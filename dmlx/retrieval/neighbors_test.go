@@ -102,7 +102,7 @@ func TestNearestAgainstSorting(t *testing.T) {
 				if in == nil {
 					in = queries
 				}
-				err = similarities(t.Context(), b, 1, queries, upTo(n), in, func(i int, row []float32) {
+				err = similarities(t.Context(), b, 1, queries, upTo(n), in, nil, func(i int, row []float32) {
 					var order []int
 					for j := range row {
 						if gallery != nil || j != i {

@@ -29,6 +29,15 @@ type tally struct {
 	counted int     // Items counted since within was last narrowed.
 	most    int     // The largest K of Recall@K.
 	highest float32 // The highest similarity of another class.
+
+	// Of many matches, those of bucket b are matches[start[b]:start[b+1]], so that one is found in constant time.
+	start []int32
+	scale float32 // Buckets for each unit of similarity below the first match's.
+}
+
+// bucket is where a similarity belongs among the matches. It never falls where similarities do.
+func (t *tally) bucket(top, similarity float32) int {
+	return min(int(min(max(0, (top-similarity)*t.scale), 1<<30)), len(t.start)-2)
 }
 
 type match struct {
@@ -41,15 +50,47 @@ func (m match) before(other match) bool {
 	return m.similarity > other.similarity || m.similarity == other.similarity && m.index < other.index
 }
 
-// newTally begins with the query's matches in any order, which it keeps, and the largest K of Recall@K.
+// newTally begins with the query's matches in any order, which it may keep, and the largest K of Recall@K.
 func newTally(matches []match, most int) *tally {
-	slices.SortFunc(matches, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.index, b.index))
-	})
-	return &tally{
+	t := &tally{
 		matches: matches, others: make([]int32, len(matches)), within: len(matches), most: most,
 		highest: float32(math.Inf(-1)),
 	}
+	order := func(a, b match) int {
+		return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.index, b.index))
+	}
+	if len(matches) < 64 {
+		slices.SortFunc(matches, order)
+		return t
+	}
+	top, bottom := matches[0].similarity, matches[0].similarity
+	for _, m := range matches {
+		top, bottom = max(top, m.similarity), min(bottom, m.similarity)
+	}
+	t.start = make([]int32, len(matches)+1)
+	if top > bottom {
+		t.scale = min(float32(len(matches))/(top-bottom), math.MaxFloat32) // No 0 times infinity.
+	}
+	next := make([]int32, len(matches)+1) // Where the next match of a bucket comes.
+	for _, m := range matches {
+		next[t.bucket(top, m.similarity)+1]++
+	}
+	for b := range matches {
+		next[b+1] += next[b]
+	}
+	copy(t.start, next)
+	t.matches = make([]match, len(matches))
+	for _, m := range matches {
+		b := t.bucket(top, m.similarity)
+		t.matches[next[b]] = m
+		next[b]++
+	}
+	for b := range matches {
+		if of := t.matches[t.start[b]:t.start[b+1]]; len(of) > 1 {
+			slices.SortFunc(of, order)
+		}
+	}
+	return t
 }
 
 // low is a similarity below which another class's item changes nothing.
@@ -64,7 +105,12 @@ func (t *tally) low() float32 {
 func (t *tally) see(index int, similarity float32) float32 {
 	t.highest = max(t.highest, similarity)
 	item := match{similarity, index}
-	after := sort.Search(t.within, func(i int) bool { return item.before(t.matches[i]) })
+	from, to := 0, t.within
+	if t.start != nil {
+		b := t.bucket(t.matches[0].similarity, similarity)
+		from, to = min(int(t.start[b]), to), min(int(t.start[b+1]), to)
+	}
+	after := from + sort.Search(to-from, func(i int) bool { return item.before(t.matches[from+i]) })
 	if after < t.within {
 		t.others[after]++
 		if t.counted++; t.counted >= len(t.matches) {
@@ -128,8 +174,10 @@ func (t *tally) seeAll(items []int, similarities []float32, low float32) float32
 }
 
 // rankAll ranks the gallery for each query; with self, the gallery is the queries. most is the largest K of Recall@K.
+// progress may be nil.
 func rankAll(
 	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, self bool, most int,
+	progress func(done, total int),
 ) ([]ranking, error) {
 	members := make(map[int64][]int) // Gallery indices of each class, ascending.
 	for j, label := range gallery.Labels {
@@ -142,7 +190,7 @@ func rankAll(
 			torn := tornClasses(gallery)
 			alone := slices.DeleteFunc(slices.Clone(byRow), func(i int) bool { return !torn[queries.Labels[i]] })
 			if len(alone) <= len(byRow)/2 { // Else all by rows cost less.
-				if err := rankPairs(ctx, b, devices, queries, blocks, most, ranked); err != nil {
+				if err := rankPairs(ctx, b, devices, queries, blocks, most, ranked, progress); err != nil {
 					return nil, err
 				}
 				byRow = alone
@@ -150,7 +198,7 @@ func rankAll(
 		}
 	}
 	items := upTo(len(gallery.Labels))
-	err := similarities(ctx, b, devices, queries, byRow, gallery, func(i int, row []float32) {
+	err := similarities(ctx, b, devices, queries, byRow, gallery, progress, func(i int, row []float32) {
 		class, own := members[queries.Labels[i]], -1
 		if self {
 			own = i

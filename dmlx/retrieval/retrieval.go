@@ -46,13 +46,15 @@ type Result struct {
 // others, never against itself. The error names the row of a value that is not finite, sets that do not fit together,
 // and a K beyond the number of items that can be retrieved, or is ctx's once that is done.
 func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, ks []int) (*Result, error) {
-	return EvaluateOn(ctx, b, 1, queries, gallery, ks)
+	return EvaluateOn(ctx, b, 1, queries, gallery, ks, nil)
 }
 
 // EvaluateOn is [Evaluate] on the first devices of a backend, which compute blocks of similarities in turn. The result
-// is the same to the bit. Each device holds the gallery and a block.
+// is the same to the bit. Each device holds the gallery and a block. progress, if not nil, is told how many of
+// all blocks are done.
 func EvaluateOn(
 	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, ks []int,
+	progress func(done, total int),
 ) (*Result, error) {
 	if has := b.NumDevices(); devices < 1 || devices > has {
 		return nil, fmt.Errorf("retrieval: %d devices: want 1 to %d", devices, has)
@@ -73,7 +75,7 @@ func EvaluateOn(
 	if len(ks) > 0 {
 		most = ks[len(ks)-1]
 	}
-	ranked, err := rankAll(ctx, b, devices, queries, gallery, self, most)
+	ranked, err := rankAll(ctx, b, devices, queries, gallery, self, most, progress)
 	if err != nil {
 		return nil, err
 	}

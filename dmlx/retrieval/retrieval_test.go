@@ -266,7 +266,7 @@ func TestPairsAgainstRows(t *testing.T) {
 			for i, label := range e.Labels {
 				members[label] = append(members[label], i)
 			}
-			err := similarities(t.Context(), b, 1, e, items, e, func(i int, row []float32) {
+			err := similarities(t.Context(), b, 1, e, items, e, nil, func(i int, row []float32) {
 				var order []int
 				for j := range row {
 					if j != i {
@@ -305,7 +305,7 @@ func TestPairsAgainstRows(t *testing.T) {
 			for _, size := range []int{1000, 5000, old} {
 				blockSize = size
 				pairs := make([]ranking, n)
-				if err := rankPairs(t.Context(), b, 1, e, classBlocks(members), most, pairs); err != nil {
+				if err := rankPairs(t.Context(), b, 1, e, classBlocks(members), most, pairs, nil); err != nil {
 					t.Fatal(err)
 				}
 				for i, want := range byRow {
@@ -405,9 +405,14 @@ func TestEvaluateOnDevices(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, devices := range []int{2, 3} {
-				got, err := EvaluateOn(t.Context(), c.Backend, devices, e, gallery, []int{1, 8})
+				told, total := 0, 0
+				tell := func(done, of int) { told, total = done, of }
+				got, err := EvaluateOn(t.Context(), c.Backend, devices, e, gallery, []int{1, 8}, tell)
 				if err != nil {
 					t.Fatal(err)
+				}
+				if told != total || total == 0 && size == 400 {
+					t.Errorf("%d devices: told of %d blocks of %d", devices, told, total)
 				}
 				if !reflect.DeepEqual(got, want) {
 					t.Errorf("%d devices, blocks of %d: %+v, want %+v", devices, size, got, want)
@@ -417,11 +422,71 @@ func TestEvaluateOnDevices(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := EvaluateOn(ctx, c.Backend, 3, e, nil, nil); !errors.Is(err, context.Canceled) {
+	if _, err := EvaluateOn(ctx, c.Backend, 3, e, nil, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
-	if _, err := EvaluateOn(t.Context(), c.Backend, 4, e, nil, nil); err == nil ||
+	if _, err := EvaluateOn(t.Context(), c.Backend, 4, e, nil, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "want 1 to 3") {
 		t.Errorf("4 devices of 3: %v", err)
+	}
+}
+
+// A tally of so many matches that it looks them up ranks as sorting does, whatever the similarities are.
+func TestTallyOfManyMatches(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(5, 2))
+	for what, draw := range map[string]func() float32{
+		"spread":   func() float32 { return 2*rng.Float32() - 1 },
+		"few":      func() float32 { return float32(rng.IntN(5)) / 4 },
+		"equal":    func() float32 { return 0.5 },
+		"tiny":     func() float32 { return float32(rng.IntN(3)) * math.SmallestNonzeroFloat32 },
+		"neighbor": func() float32 { return math.Nextafter32(1, float32(rng.IntN(3))) },
+		"outlier": func() float32 {
+			if rng.IntN(50) == 0 {
+				return -1
+			}
+			return 0.9 + rng.Float32()*1e-5
+		},
+	} {
+		for _, n := range []int{63, 64, 65, 300} {
+			var matches, all []match
+			items := rng.Perm(3 * n)
+			for i, item := range items {
+				all = append(all, match{draw(), item})
+				if i < n {
+					matches = append(matches, all[i])
+				}
+			}
+			tally := newTally(slices.Clone(matches), n)
+			low := tally.low()
+			for _, m := range all[n:] {
+				if m.similarity >= low {
+					low = tally.see(m.index, m.similarity)
+				}
+			}
+			want := ranking{matches: n, first: -1}
+			isMatch := map[int]bool{}
+			for _, m := range matches {
+				isMatch[m.index] = true
+			}
+			slices.SortFunc(all, func(a, b match) int {
+				return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.index, b.index))
+			})
+			for place, m := range all {
+				if isMatch[m.index] && want.first < 0 {
+					want.first = place
+				}
+				if isMatch[m.index] && place < n {
+					want.precision++
+					want.averagePrecision += want.precision / float64(place+1)
+				}
+			}
+			want.precision, want.averagePrecision = want.precision/float64(n), want.averagePrecision/float64(n)
+			got := tally.ranking()
+			if got.first != want.first || math.Abs(got.precision-want.precision) > 1e-12 ||
+				math.Abs(got.averagePrecision-want.averagePrecision) > 1e-12 {
+				t.Errorf("%s, %d matches: %+v; want %+v", what, n, got, want)
+			}
+		}
 	}
 }

@@ -28,7 +28,7 @@ var blockSize = 4 << 20
 // similarities calls visit once for each of the given queries with its cosines to the whole gallery, several at a time.
 // The row is only valid during the call. The devices compute blocks of queries in turn.
 func similarities(ctx context.Context, b compute.Backend, devices int, queries *Embeddings, which []int,
-	gallery *Embeddings, visit func(query int, row []float32)) (err error) {
+	gallery *Embeddings, progress func(done, total int), visit func(query int, row []float32)) (err error) {
 	defer errs.Catch(&err)
 	if len(which) == 0 {
 		return nil
@@ -39,6 +39,7 @@ func similarities(ctx context.Context, b compute.Backend, devices int, queries *
 	if err != nil {
 		return err
 	}
+	p.progress = progress
 	defer p.exec.Finalize()
 	galleries := make([]*tensors.Tensor, devices)
 	for d := range devices {
@@ -72,7 +73,7 @@ func similarities(ctx context.Context, b compute.Backend, devices int, queries *
 // blocks are the set's; the devices compute pairs of them in turn. Of items that are equal bit by bit it may not know
 // which comes first: a matrix product may round the same dot product differently in different columns.
 func rankPairs(ctx context.Context, b compute.Backend, devices int, e *Embeddings, blocks []classBlock, most int,
-	ranked []ranking) (err error) {
+	ranked []ranking, progress func(done, total int)) (err error) {
 	defer errs.Catch(&err)
 	rows := 0
 	for _, block := range blocks {
@@ -127,6 +128,7 @@ func rankPairs(ctx context.Context, b compute.Backend, devices int, e *Embedding
 			pairs = append(pairs, [2]int{k, l})
 		}
 	}
+	p.progress = progress // Of what takes long.
 	err = p.each(ctx, len(pairs), func(i, device int) (*tensors.Tensor, error) {
 		return p.of(device, units[device][pairs[i][0]], units[device][pairs[i][1]])
 	}, func(pair int, values []float32) {
@@ -202,6 +204,8 @@ func classBlocks(members map[int64][]int) []classBlock {
 type product struct {
 	exec *graph.Exec
 	host []*tensors.Tensor // A block of similarities for each device.
+
+	progress func(done, total int) // Told of each block; may be nil.
 }
 
 func newProduct(b compute.Backend, devices, rows, columns int) (*product, error) {
@@ -229,6 +233,12 @@ func (p *product) of(device int, q, g *tensors.Tensor) (*tensors.Tensor, error) 
 // ahead of the visits if there are several devices.
 func (p *product) each(ctx context.Context, n int, similarities func(k, device int) (*tensors.Tensor, error),
 	visit func(k int, values []float32)) error {
+	see := func(k, device int) {
+		tensors.MustMutableFlatData(p.host[device], func(values []float32) { visit(k, values) })
+		if p.progress != nil {
+			p.progress(k+1, n)
+		}
+	}
 	fetch := func(k, device int) (err error) {
 		defer errs.Catch(&err)
 		if ctx.Err() != nil {
@@ -249,7 +259,7 @@ func (p *product) each(ctx context.Context, n int, similarities func(k, device i
 			if err := fetch(k, 0); err != nil {
 				return err
 			}
-			tensors.MustMutableFlatData(p.host[0], func(values []float32) { visit(k, values) })
+			see(k, 0)
 		}
 		return nil
 	}
@@ -270,7 +280,7 @@ func (p *product) each(ctx context.Context, n int, similarities func(k, device i
 			}
 			return err
 		}
-		tensors.MustMutableFlatData(p.host[k%devices], func(values []float32) { visit(k, values) })
+		see(k, k%devices)
 		start(k + devices)
 	}
 	return nil

@@ -143,7 +143,7 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 			return err
 		}
 		m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), held, nil,
-			recallKsUpTo(len(held.Labels)-1))
+			recallKsUpTo(len(held.Labels)-1), nil)
 		if err != nil {
 			return fmt.Errorf("held-out classes of %s: %w", s.Data.Name, err)
 		}
@@ -161,7 +161,7 @@ func (r *Measures) measure(ctx context.Context, t *Trainer, queries, gallery *re
 	if gallery != nil {
 		items = len(gallery.Labels)
 	}
-	m, err := retrieval.EvaluateOn(ctx, t.Backend, t.DeviceCount(), queries, gallery, recallKsUpTo(items))
+	m, err := retrieval.EvaluateOn(ctx, t.Backend, t.DeviceCount(), queries, gallery, recallKsUpTo(items), nil)
 	if err != nil {
 		return err
 	}

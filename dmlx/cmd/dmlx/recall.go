@@ -86,7 +86,10 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 			}
 			line := a.line
 			line.Show("ranking %d rows for %d queries", size, queries.N)
-			r, err := retrieval.EvaluateOn(cmd.Context(), choice.Backend, choice.DeviceCount(), queries, gallery, ks)
+			r, err := retrieval.EvaluateOn(cmd.Context(), choice.Backend, choice.DeviceCount(), queries, gallery, ks,
+				func(done, total int) {
+					line.Show("ranking %d rows for %d queries: %d %%", size, queries.N, 100*done/total)
+				})
 			line.End()
 			if err != nil {
 				return err
