@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
@@ -35,25 +36,8 @@ type SweepRow struct {
 
 // SweepCell is a rule on one data set.
 type SweepCell struct {
-	Ours, Theirs RateCurve // Theirs has no points if the paper leaves the rule out.
+	Ours, Theirs scores.Curve // Theirs is empty if the paper leaves the rule out.
 	Choice       SweepChoice
-}
-
-// RateCurve is the recall of a rule by ascending learning rate.
-type RateCurve struct {
-	Points []RatePoint
-	// Best and BestHeldOut are the indices of the points with the best recall on test classes and on classes that were
-	// held out, or -1.
-	Best, BestHeldOut int
-	// Half, Twice and Worst are the points of recall that are lost at half and at twice the best rate, and at the worst
-	// rate. They are NaN beyond the rates that were tried, and +Inf where a run diverged.
-	Half, Twice, Worst float64
-}
-
-// RatePoint is the recall on test classes at one learning rate. [Missing] stands for a rate without a run.
-type RatePoint struct {
-	LR     float64
-	Recall stats.Mean
 }
 
 // SweepChoice holds the rates that two protocols select for a rule, and the paper's.
@@ -70,10 +54,9 @@ func (c SweepChoice) Chosen() bool { return c.ByTest.LR > 0 }
 
 // SelectedRate is a learning rate with the recalls of its runs.
 type SelectedRate struct {
-	LR            float64
-	AtEdge        bool // Whether it is the lowest or the highest rate that was tried.
-	Test, HeldOut stats.Mean
-	Rank          int // By test recall among the rules for which both protocols select a rate, from 0.
+	scores.AtRate
+	AtEdge bool // Whether it is the lowest or the highest rate that was tried.
+	Rank   int  // By test recall among the rules for which both protocols select a rate, from 0.
 }
 
 // SweepStatement is a statement of the paper on a sweep.
@@ -115,12 +98,6 @@ func DrawSweep(d SweepData) (*Sweep, error) {
 	return &Sweep{d}, nil
 }
 
-// has reports whether i is the index of a point.
-func (c RateCurve) has(i int) bool { return 0 <= i && i < len(c.Points) }
-
-// edge reports whether point i is at the lowest or the highest rate.
-func (c RateCurve) edge(i int) bool { return i == 0 || i == len(c.Points)-1 }
-
 const edgeNote = "The best rate is the lowest or the highest of its grid: a better one may lie outside."
 
 // rateCell returns the cell of a selected rate, with a mark at the edge of its grid.
@@ -145,8 +122,8 @@ func (s *Sweep) hasPaper() bool {
 }
 
 // curve and paperCurve return our and the paper's curve of a row on a data set.
-func curve(r SweepRow, set int) RateCurve      { return r.Cells[set].Ours }
-func paperCurve(r SweepRow, set int) RateCurve { return r.Cells[set].Theirs }
+func curve(r SweepRow, set int) scores.Curve      { return r.Cells[set].Ours }
+func paperCurve(r SweepRow, set int) scores.Curve { return r.Cells[set].Theirs }
 
 // heads returns the columns that name a row, and labels returns their cells.
 func (s *Sweep) heads() []Column {
@@ -188,7 +165,7 @@ func (s *Sweep) Table() *Table {
 	widest := make([]int, len(s.Sets))
 	for _, r := range s.Rows {
 		for i, c := range r.Cells {
-			widest[i] = max(widest[i], len(c.Ours.Points), len(c.Theirs.Points))
+			widest[i] = max(widest[i], len(c.Ours), len(c.Theirs))
 		}
 	}
 	for i, n := range widest {
@@ -206,7 +183,7 @@ func (s *Sweep) Table() *Table {
 }
 
 // addRows adds our rows or the paper's to the table. It leaves out rules without a curve.
-func (s *Sweep) addRows(t *Table, whose string, widest []int, curve func(r SweepRow, set int) RateCurve) {
+func (s *Sweep) addRows(t *Table, whose string, widest []int, curve func(r SweepRow, set int) scores.Curve) {
 	before := ""
 	for _, block := range s.blocks() {
 		shaded := make([][]*Cell, len(s.Sets))
@@ -217,13 +194,14 @@ func (s *Sweep) addRows(t *Table, whose string, widest []int, curve func(r Sweep
 			grid, known := "", false
 			for set := range s.Sets {
 				c := curve(r, set)
-				known = known || len(c.Points) > 0
+				best := c.Best()
+				known = known || len(c) > 0
 				for k := range widest[set] {
 					var rate, recall Cell
-					if k < len(c.Points) {
-						rate.Text = fmt.Sprintf("lr\u00a0%g", c.Points[k].LR)
-						recall = sweepScored(c.Points[k].Recall)
-						if recall.Bold = k == c.Best; recall.Bold && c.edge(k) {
+					if k < len(c) {
+						rate.Text = fmt.Sprintf("lr\u00a0%g", c[k].LR)
+						recall = sweepScored(c[k].Test)
+						if recall.Bold = k == best; recall.Bold && c.AtEdge(k) {
 							recall.Note = edgeNote
 						}
 					}

@@ -22,7 +22,6 @@ func sweepOf(t *testing.T, table int, shift, factor float64,
 		8: {Compared: "triplet weights", RowTitle: "TripletWeight", BlockTitle: "PairWeight"},
 	}[table]
 	d.Number, d.Provenance, d.Sets = table, somewhere, []SweepSet{{"minicar", "CAR"}, {"minishop", "In-shop"}}
-	heldOuts := make(map[string][]stats.Mean)
 	for i, r := range scores.Printed().Select(scores.Row{Table: table}) {
 		rule := r.Rule
 		at := slices.IndexFunc(d.Rows, func(row SweepRow) bool { return row.Rule == rule })
@@ -46,21 +45,16 @@ func sweepOf(t *testing.T, table int, shift, factor float64,
 			change(rule, r.Data, &lr, &test, &heldOut)
 		}
 		c := &d.Rows[at].Cells[slices.IndexFunc(d.Sets, func(s SweepSet) bool { return s.Paper == r.Data })]
-		c.Ours.Points = append(c.Ours.Points, RatePoint{lr, test})
-		c.Theirs.Points = append(c.Theirs.Points, RatePoint{r.LR, r.Value})
-		heldOuts[rule+r.Data] = append(heldOuts[rule+r.Data], heldOut)
+		c.Ours = append(c.Ours, scores.AtRate{LR: lr, Test: test, HeldOut: heldOut})
+		c.Theirs = append(c.Theirs, scores.AtRate{LR: r.LR, Test: r.Value})
 	}
 	for set := range d.Sets {
 		var chosen []*SweepChoice
 		for _, r := range d.Rows {
 			c := &r.Cells[set]
-			heldOut := heldOuts[r.Rule+d.Sets[set].Paper]
-			c.Ours.Best, c.Theirs.Best = highest(recallsOf(c.Ours)), highest(recallsOf(c.Theirs))
-			c.Ours.BestHeldOut = highest(heldOut)
-			c.Choice.Paper.Test = c.Theirs.Points[c.Theirs.Best].Recall
-			if i, j := c.Ours.Best, c.Ours.BestHeldOut; i >= 0 && j >= 0 {
-				c.Choice.ByTest = SelectedRate{LR: c.Ours.Points[i].LR, Test: c.Ours.Points[i].Recall}
-				c.Choice.ByHeldOut = SelectedRate{LR: c.Ours.Points[j].LR, Test: c.Ours.Points[j].Recall, HeldOut: heldOut[j]}
+			c.Choice.Paper.Test = c.Theirs.Peak()
+			if i, j := c.Ours.Best(), c.Ours.BestHeldOut(); i >= 0 && j >= 0 {
+				c.Choice.ByTest, c.Choice.ByHeldOut = SelectedRate{AtRate: c.Ours[i]}, SelectedRate{AtRate: c.Ours[j]}
 				chosen = append(chosen, &c.Choice)
 			}
 		}
@@ -75,28 +69,6 @@ func sweepOf(t *testing.T, table int, shift, factor float64,
 		}
 	}
 	return d
-}
-
-func recallsOf(c RateCurve) []stats.Mean {
-	var out []stats.Mean
-	for _, p := range c.Points {
-		out = append(out, p.Recall)
-	}
-	return out
-}
-
-// highest returns the index of the highest mean without diverged runs, or -1 if there is none or a run is missing.
-func highest(means []stats.Mean) int {
-	best := -1
-	for i, m := range means {
-		switch {
-		case m.N == 0 && m.Diverged == 0:
-			return -1
-		case m.Diverged == 0 && (best < 0 || m.Mean > means[best].Mean):
-			best = i
-		}
-	}
-	return best
 }
 
 func drawSweep(t *testing.T, d SweepData) *Sweep {
@@ -165,10 +137,10 @@ func TestSweepScale(t *testing.T) {
 	rows := func(ours, theirs []float64) []SweepRow {
 		var cell SweepCell
 		for _, v := range ours {
-			cell.Ours.Points = append(cell.Ours.Points, RatePoint{Recall: stats.Mean{Mean: v, N: 1}})
+			cell.Ours = append(cell.Ours, scores.AtRate{Test: stats.Mean{Mean: v, N: 1}})
 		}
 		for _, v := range theirs {
-			cell.Theirs.Points = append(cell.Theirs.Points, RatePoint{Recall: stats.Mean{Mean: v, N: 1}})
+			cell.Theirs = append(cell.Theirs, scores.AtRate{Test: stats.Mean{Mean: v, N: 1}})
 		}
 		return []SweepRow{{Cells: []SweepCell{cell}}}
 	}

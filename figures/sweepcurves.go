@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -68,9 +69,9 @@ func (s *Sweep) keys() []keyed {
 	for set := range s.Sets {
 		low, _ := s.recalls(set)
 		for _, r := range s.Rows {
-			for _, v := range slices.Concat(curve(r, set).Points, paperCurve(r, set).Points) {
-				diverged = diverged || math.IsNaN(v.Recall.Mean) && v.Recall.Diverged > 0
-				below = below || v.Recall.Mean < low
+			for _, v := range slices.Concat(curve(r, set), paperCurve(r, set)) {
+				diverged = diverged || math.IsNaN(v.Test.Mean) && v.Test.Diverged > 0
+				below = below || v.Test.Mean < low
 			}
 		}
 	}
@@ -111,7 +112,7 @@ func (s *Sweep) reach() float64 {
 	half := 0.5
 	for _, r := range s.Rows {
 		for _, cell := range r.Cells {
-			for _, p := range [][]RatePoint{cell.Ours.Points, cell.Theirs.Points} {
+			for _, p := range []scores.Curve{cell.Ours, cell.Theirs} {
 				if len(p) > 0 {
 					half = max(half, math.Log2(p[len(p)-1].LR/p[0].LR)/2)
 				}
@@ -130,12 +131,12 @@ const sweepDepth = 40
 func (s *Sweep) recalls(set int) (low, high float64) {
 	low = math.Inf(1)
 	var tops []float64 // Our best and the paper's.
-	for _, of := range []func(r SweepRow, set int) RateCurve{curve, paperCurve} {
+	for _, of := range []func(r SweepRow, set int) scores.Curve{curve, paperCurve} {
 		top := math.Inf(-1)
 		for _, r := range s.Rows {
-			for _, v := range of(r, set).Points {
-				if !math.IsNaN(v.Recall.Mean) {
-					low, top = min(low, v.Recall.Mean-v.Recall.Std), max(top, v.Recall.Mean+v.Recall.Std)
+			for _, v := range of(r, set) {
+				if !math.IsNaN(v.Test.Mean) {
+					low, top = min(low, v.Test.Mean-v.Test.Std), max(top, v.Test.Mean+v.Test.Std)
 				}
 			}
 		}
@@ -154,10 +155,10 @@ func (s *Sweep) recalls(set int) (low, high float64) {
 	return low - room, high + room
 }
 
-// place returns the position of point i on the axis of rates: in factors of two from the center of the grid.
-func (c RateCurve) place(i int) float64 {
-	first, last := c.Points[0].LR, c.Points[len(c.Points)-1].LR
-	return math.Log2(c.Points[i].LR) - (math.Log2(first)+math.Log2(last))/2
+// ratePlace returns the position of point i on the axis of rates: in factors of two from the center of the grid.
+func ratePlace(c scores.Curve, i int) float64 {
+	first, last := c[0].LR, c[len(c)-1].LR
+	return math.Log2(c[i].LR) - (math.Log2(first)+math.Log2(last))/2
 }
 
 // title returns the label of the row, with the label of its block.
@@ -185,19 +186,19 @@ func (s *Sweep) panel(r SweepRow, set int, octaves, low, high float64, first boo
 		}
 	}
 	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
-	p.X.Tick.Marker = plot.ConstantTicks(ours.ticks())
+	p.X.Tick.Marker = plot.ConstantTicks(rateTicks(ours))
 	p.X.Tick.Label.Color, p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = Blue, noteSize, noteSize
 	p.Add(sweepGround{ticks, theirs}, sweepLine{theirs, quiet, diamond{}, false},
 		sweepLine{ours, Blue, draw.CircleGlyph{}, true})
 	return p
 }
 
-// ticks returns a tick for each rate. A tick whose label would touch its neighbor's has no label.
-func (c RateCurve) ticks() []plot.Tick {
+// rateTicks returns a tick for each rate. A tick whose label would touch its neighbor's has no label.
+func rateTicks(c scores.Curve) []plot.Tick {
 	var out []plot.Tick
 	last := math.Inf(-1)
-	for i, v := range c.Points {
-		t := plot.Tick{Value: c.place(i), Label: strings.TrimPrefix(fmt.Sprintf("%.3g", v.LR), "0")}
+	for i, v := range c {
+		t := plot.Tick{Value: ratePlace(c, i), Label: strings.TrimPrefix(fmt.Sprintf("%.3g", v.LR), "0")}
 		if t.Value-last > 0.17*float64(len(t.Label)) {
 			last = t.Value
 		} else {
@@ -211,7 +212,7 @@ func (c RateCurve) ticks() []plot.Tick {
 // sweepGround draws the background of a panel: a light line at each recall, and the paper's rates above.
 type sweepGround struct {
 	recalls []plot.Tick
-	paper   RateCurve
+	paper   scores.Curve
 }
 
 func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
@@ -219,11 +220,11 @@ func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, t := range g.recalls {
 		c.StrokeLine2(stroke(faint, 0.5), c.Min.X, y(t.Value), c.Max.X, y(t.Value))
 	}
-	if len(g.paper.Points) == 0 {
+	if len(g.paper) == 0 {
 		return
 	}
 	c.StrokeLine2(stroke(quiet, 0.5), c.Min.X, c.Max.Y, c.Max.X, c.Max.Y)
-	for _, t := range g.paper.ticks() {
+	for _, t := range rateTicks(g.paper) {
 		c.StrokeLine2(stroke(quiet, 0.5), x(t.Value), c.Max.Y, x(t.Value), c.Max.Y+3)
 		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YBottom), vg.Point{X: x(t.Value), Y: c.Max.Y + 6},
 			t.Label)
@@ -232,7 +233,7 @@ func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
 
 // sweepLine draws a curve with its points and their standard deviations. It leaves out rates that were not run.
 type sweepLine struct {
-	curve  RateCurve
+	curve  scores.Curve
 	color  color.NRGBA
 	shape  draw.GlyphDrawer
 	chosen bool // Mark the best rates.
@@ -244,8 +245,8 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 	if l.chosen {
 		width, radius = 1.5, vg.Points(2.5)
 	}
-	below := func(i int) bool { return l.curve.Points[i].Recall.Mean < p.Y.Min }
-	at := func(i int) vg.Point { return vg.Point{X: x(l.curve.place(i)), Y: y(l.curve.Points[i].Recall.Mean)} }
+	below := func(i int) bool { return l.curve[i].Test.Mean < p.Y.Min }
+	at := func(i int) vg.Point { return vg.Point{X: x(ratePlace(l.curve, i)), Y: y(l.curve[i].Test.Mean)} }
 	mark := func(i int) vg.Point { // A point below the scale stands at its lower end.
 		if below(i) {
 			return vg.Point{X: at(i).X, Y: c.Min.Y + 4}
@@ -253,29 +254,29 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 		return at(i)
 	}
 	found := false
-	for i, v := range l.curve.Points {
-		found = found || !math.IsNaN(v.Recall.Mean) || v.Recall.Diverged > 0
-		if math.IsNaN(v.Recall.Mean) {
-			if v.Recall.Diverged > 0 {
+	for i, v := range l.curve {
+		found = found || !math.IsNaN(v.Test.Mean) || v.Test.Diverged > 0
+		if math.IsNaN(v.Test.Mean) {
+			if v.Test.Diverged > 0 {
 				c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: crossed{}},
-					vg.Point{X: x(l.curve.place(i)), Y: c.Min.Y + 6})
+					vg.Point{X: x(ratePlace(l.curve, i)), Y: c.Min.Y + 6})
 			}
 			continue
 		}
-		if i > 0 && !math.IsNaN(l.curve.Points[i-1].Recall.Mean) {
+		if i > 0 && !math.IsNaN(l.curve[i-1].Test.Mean) {
 			c.StrokeLines(stroke(l.color, width), c.ClipLinesY([]vg.Point{at(i - 1), at(i)})...)
 		}
 	}
-	for i, v := range l.curve.Points {
+	for i, v := range l.curve {
 		switch {
-		case math.IsNaN(v.Recall.Mean):
+		case math.IsNaN(v.Test.Mean):
 			continue
 		case below(i):
 			c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: under{}}, mark(i))
 			continue
-		case v.Recall.Std > 0:
-			c.StrokeLines(stroke(l.color, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.Recall.Mean - v.Recall.Std)},
-				{X: at(i).X, Y: y(v.Recall.Mean + v.Recall.Std)}})...)
+		case v.Test.Std > 0:
+			c.StrokeLines(stroke(l.color, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.Test.Mean - v.Test.Std)},
+				{X: at(i).X, Y: y(v.Test.Mean + v.Test.Std)}})...)
 		}
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: ringed{l.shape}}, at(i))
 	}
@@ -286,10 +287,10 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 		c.FillText(aligned(style(noteSize, l.color), text.XCenter, text.YBottom), vg.Point{X: c.Center().X, Y: c.Min.Y + 3},
 			"not run yet")
 	}
-	if i := l.curve.Best; l.curve.has(i) {
+	if i := l.curve.Best(); i >= 0 {
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(5), Shape: circled{}}, mark(i))
 	}
-	if i := l.curve.BestHeldOut; l.curve.has(i) {
+	if i := l.curve.BestHeldOut(); i >= 0 {
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(6), Shape: boxed{}}, mark(i))
 	}
 }
@@ -336,19 +337,19 @@ func (crossed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 // words returns the curves as a text.
 func (s *Sweep) words() string {
 	var b strings.Builder
-	say := func(c RateCurve) {
-		for i, v := range c.Points {
+	say := func(c scores.Curve) {
+		for i, v := range c {
 			if i > 0 {
 				b.WriteString(",")
 			}
-			fmt.Fprintf(&b, " %s at %g", v.Recall, v.LR)
+			fmt.Fprintf(&b, " %s at %g", v.Test, v.LR)
 		}
 	}
 	for i, set := range s.Sets {
 		for _, r := range s.Rows {
 			fmt.Fprintf(&b, " %s on %s:", r.Rule, set.Data)
 			say(curve(r, i))
-			if len(paperCurve(r, i).Points) > 0 {
+			if len(paperCurve(r, i)) > 0 {
 				fmt.Fprintf(&b, " (paper, %s:", set.Paper)
 				say(paperCurve(r, i))
 				b.WriteString(")")

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
@@ -50,8 +51,9 @@ func (s *Sweep) Robustness() *Table {
 }
 
 // lossCells returns the best rate of a curve and the points lost at half of it, at twice it and at the worst rate.
-func lossCells(c RateCurve) []Cell {
-	if !c.has(c.Best) {
+func lossCells(c scores.Curve) []Cell {
+	best := c.Best()
+	if best < 0 {
 		return slices.Repeat([]Cell{Text("–")}, 4)
 	}
 	lost := func(d float64) Cell {
@@ -63,11 +65,11 @@ func lossCells(c RateCurve) []Cell {
 		}
 		return Text(fmt.Sprintf("%.1f", d))
 	}
-	worst := stats.Mean{Mean: c.Worst, N: 1}
-	if math.IsInf(c.Worst, 0) {
+	worst := stats.Mean{Mean: c.Spread(), N: 1}
+	if math.IsInf(worst.Mean, 0) {
 		worst = stats.Mean{Mean: math.NaN(), Diverged: 1}
 	}
-	return []Cell{rateCell(c.Points[c.Best].LR, c.edge(c.Best)), lost(c.Half), lost(c.Twice), score(worst)}
+	return []Cell{rateCell(c[best].LR, c.AtEdge(best)), lost(c.Drop(0.5)), lost(c.Drop(2)), score(worst)}
 }
 
 // Statements returns the table of the paper's statements on the sweep, with the decisions by the paper's own numbers

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -16,15 +17,15 @@ func (s *Sweep) choices(set int) []figures.SweepChoice {
 	var chosen []*figures.SweepChoice
 	for i, r := range s.rows {
 		out[i].Paper.Test = r.main[set]
-		if theirs := r.theirs[set]; theirs.Best() >= 0 {
-			out[i].Paper = theirs.selected(theirs.Best())
+		if theirs := r.Cells[set].Theirs; theirs.Best() >= 0 {
+			out[i].Paper = selected(theirs, theirs.Best())
 		}
-		ours := r.ours[set]
+		ours := r.Cells[set].Ours
 		if ours.Best() < 0 || ours.BestHeldOut() < 0 {
-			out[i].Lack = ours.lack()
+			out[i].Lack = lack(ours)
 			continue
 		}
-		out[i].ByTest, out[i].ByHeldOut = ours.selected(ours.Best()), ours.selected(ours.BestHeldOut())
+		out[i].ByTest, out[i].ByHeldOut = selected(ours, ours.Best()), selected(ours, ours.BestHeldOut())
 		out[i].Optimism = out[i].ByTest.Test.Mean - out[i].ByHeldOut.Test.Mean
 		chosen = append(chosen, &out[i])
 	}
@@ -34,8 +35,8 @@ func (s *Sweep) choices(set int) []figures.SweepChoice {
 	return out
 }
 
-func (c Curve) selected(i int) figures.SelectedRate {
-	return figures.SelectedRate{LR: c[i].LR, AtEdge: c.AtEdge(i), Test: c[i].Test, HeldOut: c[i].HeldOut}
+func selected(c scores.Curve, i int) figures.SelectedRate {
+	return figures.SelectedRate{AtRate: c[i], AtEdge: c.AtEdge(i)}
 }
 
 // rank numbers the choices from 0 by descending test recall. Ties keep the order of the rows, so that each choice has a
@@ -63,10 +64,10 @@ func rank(choices []*figures.SweepChoice, of func(*figures.SweepChoice) *figures
 }
 
 // lack says why no rate can be selected on the curve by both protocols.
-func (c Curve) lack() figures.Markup {
+func lack(c scores.Curve) figures.Markup {
 	switch {
 	case !c.Complete():
-		return fmt.Sprintf("%d of %d rates have been run.", c.ran(), len(c))
+		return fmt.Sprintf("%d of %d rates have been run.", c.Ran(), len(c))
 	case c.Best() < 0:
 		return "A run diverged at every rate."
 	}

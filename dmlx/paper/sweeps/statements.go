@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -76,7 +77,7 @@ func (m measure) describe(a, b figures.Markup) figures.Markup {
 
 // decide returns "holds" or "fails" with the two numbers, or "–" if there is nothing to compare yet. It compares the
 // means alone; the noise of seeds may decide a small difference.
-func (m measure) decide(a, b Curve) figures.Markup {
+func (m measure) decide(a, b scores.Curve) figures.Markup {
 	verdict := func(holds bool) string {
 		if holds {
 			return "holds"
@@ -153,9 +154,10 @@ func (s *Sweep) statements() []figures.SweepStatement {
 			}
 			for set := range s.sets {
 				var theirs, ours figures.Markup
+				x, y := s.rows[a].Cells[set], s.rows[b].Cells[set]
 				if st.paper == "" || st.paper == s.sets[set].Paper {
-					theirs = st.better.decide(s.rows[a].theirs[set], s.rows[b].theirs[set])
-					ours = st.better.decide(s.rows[a].ours[set], s.rows[b].ours[set])
+					theirs = st.better.decide(x.Theirs, y.Theirs)
+					ours = st.better.decide(x.Ours, y.Ours)
 				}
 				d.Theirs, d.Ours = append(d.Theirs, theirs), append(d.Ours, ours)
 			}

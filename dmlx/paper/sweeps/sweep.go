@@ -82,10 +82,9 @@ type Sweep struct {
 
 // row holds the curves of a rule by data set.
 type row struct {
-	rule, name, block string
-	label             figures.Markup
-	ours, theirs      []Curve
-	main              []stats.Mean // From the paper's table of the best rates, for rules that its sweep leaves out.
+	figures.SweepRow
+	name, block string
+	main        []stats.Mean // From the paper's table of the best rates, for rules that its sweep leaves out.
 }
 
 // Read returns the sweep "table6" of the directions, "table7" of the pair weights or "table8" of the triplet weights.
@@ -127,7 +126,7 @@ func (s *Sweep) fill(points []Point) error {
 		if !(p.LR > 0) || math.IsInf(p.LR, 0) {
 			return fmt.Errorf("%s on %s has the learning rate %v; want a positive number", p.Rule, p.Data, p.LR)
 		}
-		at := slices.IndexFunc(s.rows, func(r row) bool { return r.rule == p.id() })
+		at := slices.IndexFunc(s.rows, func(r row) bool { return r.Rule == p.id() })
 		if at < 0 {
 			r, err := s.newRow(p)
 			if err != nil {
@@ -136,12 +135,13 @@ func (s *Sweep) fill(points []Point) error {
 			at = len(s.rows)
 			s.rows, blocks = append(s.rows, r), append(blocks, r.block)
 		}
-		curve := &s.rows[at].ours[set(p)]
-		k, found := slices.BinarySearchFunc(*curve, p.LR, func(v Value, lr float64) int { return cmp.Compare(v.LR, lr) })
+		curve := &s.rows[at].Cells[set(p)].Ours
+		k, found := slices.BinarySearchFunc(*curve, p.LR,
+			func(v scores.AtRate, lr float64) int { return cmp.Compare(v.LR, lr) })
 		if found {
 			return fmt.Errorf("%s on %s occurs twice at the learning rate %g", p.Rule, p.Data, p.LR)
 		}
-		*curve = slices.Insert(*curve, k, Value{p.LR, p.Test, p.HeldOut})
+		*curve = slices.Insert(*curve, k, scores.AtRate{LR: p.LR, Test: p.Test, HeldOut: p.HeldOut})
 	}
 	slices.SortStableFunc(s.rows, func(a, b row) int {
 		return cmp.Compare(slices.Index(blocks, a.block), slices.Index(blocks, b.block))
@@ -161,41 +161,46 @@ func (s *Sweep) newRow(p Point) (row, error) {
 	if s.kind.blocks != nil {
 		blocks = s.kind.blocks.Column
 	}
-	r := row{rule: p.id(), name: rule, block: blocks.Of(score), label: figures.RowLabel(score, s.kind.rows.Column, blocks),
-		ours: make([]Curve, len(s.sets))}
+	r := row{name: rule, block: blocks.Of(score), SweepRow: figures.SweepRow{Rule: p.id(),
+		Label: figures.RowLabel(score, s.kind.rows.Column, blocks), Cells: make([]figures.SweepCell, len(s.sets))}}
+	if s.kind.blocks != nil {
+		if r.Block = "–"; r.block != "" { // A loss has no part.
+			r.Block = s.kind.blocks.label(r.block)
+		}
+	}
 	// A rule that takes more to be told than its row and block is the user's own.
-	own := p.Own || r.label != s.kind.rows.label(s.kind.rows.Of(score))
+	own := p.Own || r.Label != s.kind.rows.label(s.kind.rows.Of(score))
 	if !own {
 		r.name = s.kind.rows.Of(score)
 	}
 	if p.Own && p.Label != "" {
-		r.label = p.Label
+		r.Label = p.Label
 	}
 	printed := scores.Printed().Select(scores.Row{Rule: rule})
-	for _, set := range s.sets {
+	for i, set := range s.sets {
 		var theirs scores.Table
 		if !own && set.Paper != "" {
 			theirs = printed.Select(scores.Row{Data: set.Paper})
 		}
-		var curve Curve
+		curve := &r.Cells[i].Theirs
 		for _, p := range theirs.Select(scores.Row{Table: s.kind.number}) {
-			curve = append(curve, Value{p.LR, p.Value, figures.Missing})
+			*curve = append(*curve, scores.AtRate{LR: p.LR, Test: p.Value, HeldOut: figures.Missing})
 		}
-		slices.SortFunc(curve, func(a, b Value) int { return cmp.Compare(a.LR, b.LR) })
-		r.theirs, r.main = append(r.theirs, curve), append(r.main, theirs.Select(scores.Row{Table: s.kind.main}).Mean())
+		slices.SortFunc(*curve, func(a, b scores.AtRate) int { return cmp.Compare(a.LR, b.LR) })
+		r.main = append(r.main, theirs.Select(scores.Row{Table: s.kind.main}).Mean())
 	}
 	return r, nil
 }
 
 // Curves returns our curve of a rule on a data set of ours, and the paper's on the data set in the same role. A curve
 // that there is none of is empty.
-func (s *Sweep) Curves(data, rule string) (ours, papers Curve) {
+func (s *Sweep) Curves(data, rule string) (ours, papers scores.Curve) {
 	set := slices.IndexFunc(s.sets, func(set figures.SweepSet) bool { return set.Data == data })
-	at := slices.IndexFunc(s.rows, func(r row) bool { return r.rule == rule })
+	at := slices.IndexFunc(s.rows, func(r row) bool { return r.Rule == rule })
 	if set < 0 || at < 0 {
 		return nil, nil
 	}
-	return s.rows[at].ours[set], s.rows[at].theirs[set]
+	return s.rows[at].Cells[set].Ours, s.rows[at].Cells[set].Theirs
 }
 
 // Figures returns the tables and pictures of the sweep.
@@ -211,27 +216,10 @@ func (s *Sweep) Figures(provenance string) (*figures.Sweep, error) {
 		d.Notes = append(d.Notes, s.notes(set, choices[set])...)
 	}
 	for i, r := range s.rows {
-		out := figures.SweepRow{Rule: r.rule, Label: r.label}
-		if s.kind.blocks != nil {
-			if out.Block = "–"; r.block != "" { // A loss has no part.
-				out.Block = s.kind.blocks.label(r.block)
-			}
-		}
 		for set := range s.sets {
-			out.Cells = append(out.Cells, figures.SweepCell{Ours: r.ours[set].draw(), Theirs: r.theirs[set].draw(),
-				Choice: choices[set][i]})
+			r.Cells[set].Choice = choices[set][i]
 		}
-		d.Rows = append(d.Rows, out)
+		d.Rows = append(d.Rows, r.SweepRow)
 	}
 	return figures.DrawSweep(d)
-}
-
-// draw returns the curve for package figures.
-func (c Curve) draw() figures.RateCurve {
-	out := figures.RateCurve{Best: c.Best(), BestHeldOut: c.BestHeldOut(), Half: c.Drop(0.5), Twice: c.Drop(2),
-		Worst: c.Spread()}
-	for _, v := range c {
-		out.Points = append(out.Points, figures.RatePoint{LR: v.LR, Recall: v.Test})
-	}
-	return out
 }

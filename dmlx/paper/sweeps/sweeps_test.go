@@ -99,8 +99,8 @@ func TestTables(t *testing.T) {
 
 // curve returns a curve with the recalls on test and on held-out classes. Its rates start at 0.1 and double. NaN stands
 // for a missing run and -Inf for a diverged one.
-func curve(test, heldOut []float64) Curve {
-	var c Curve
+func curve(test, heldOut []float64) scores.Curve {
+	var c scores.Curve
 	for i := range test {
 		score := func(v float64) stats.Mean {
 			switch {
@@ -111,7 +111,7 @@ func curve(test, heldOut []float64) Curve {
 			}
 			return stats.Mean{Mean: v, N: 1}
 		}
-		c = append(c, Value{0.1 * math.Pow(2, float64(i)), score(test[i]), score(heldOut[i])})
+		c = append(c, scores.AtRate{LR: 0.1 * math.Pow(2, float64(i)), Test: score(test[i]), HeldOut: score(heldOut[i])})
 	}
 	return c
 }
@@ -152,8 +152,8 @@ func TestCurve(t *testing.T) {
 		}
 	}
 	// Half of the best rate, 0.3, is between 0.2 and 0.4; on a logarithmic scale it is log2(4/3) below 0.4.
-	v := Curve{{0.2, stats.Mean{Mean: 60}, figures.Missing}, {0.4, stats.Mean{Mean: 64}, figures.Missing},
-		{0.6, stats.Mean{Mean: 70}, figures.Missing}}
+	v := scores.Curve{{LR: 0.2, Test: stats.Mean{Mean: 60}}, {LR: 0.4, Test: stats.Mean{Mean: 64}},
+		{LR: 0.6, Test: stats.Mean{Mean: 70}}}
 	if got, want := v.Drop(0.5), 70-(64-4*math.Log2(4.0/3)); math.Abs(got-want) > 1e-9 {
 		t.Errorf("interpolated: %v, want %v", got, want)
 	}
@@ -162,7 +162,7 @@ func TestCurve(t *testing.T) {
 // The protocols disagree on the rate of one rule, which changes its rank.
 func TestProtocols(t *testing.T) {
 	var points []Point
-	for rule, c := range map[string]Curve{
+	for rule, c := range map[string]scores.Curve{
 		"euc/con/con":      curve([]float64{60, 61, 62, 60}, []float64{70, 71, 72, 70}),
 		"cos/con/con":      curve([]float64{60, 66, 61.5, 60}, []float64{70, 71, 73, 70}),
 		"cos-orth/con/con": curve([]float64{60, 64, 63, 60}, []float64{70, 75, 73, 70}),
@@ -175,9 +175,9 @@ func TestProtocols(t *testing.T) {
 	s, drawn := read(t, "table6", points)
 	for i, c := range s.choices(0) {
 		want := map[string][3]int{"cos-orth/con/con": {0, 1, 0}, "cos/con/con": {1, 0, 2},
-			"euc/con/con": {2, 2, 1}}[s.rows[i].rule]
+			"euc/con/con": {2, 2, 1}}[s.rows[i].Rule]
 		if got := [3]int{c.Paper.Rank, c.ByTest.Rank, c.ByHeldOut.Rank}; got != want {
-			t.Errorf("%s: ranks %v in the paper, by test and by held-out classes, want %v", s.rows[i].rule, got, want)
+			t.Errorf("%s: ranks %v in the paper, by test and by held-out classes, want %v", s.rows[i].Rule, got, want)
 		}
 	}
 	text := drawn.Protocols().String()
@@ -196,9 +196,10 @@ func TestPaperBest(t *testing.T) {
 	for table, number := range map[string]int{"table6": 6, "table7": 7, "table8": 8} {
 		s, _ := read(t, table, paperPoints(t, number, 0, 0, 1))
 		for _, r := range s.rows {
-			for set, c := range r.theirs {
+			for set := range r.Cells {
+				c := r.Cells[set].Theirs
 				if best := c.Best(); len(c) != 4 || best < 0 || c[best].Test.Mean != r.main[set].Mean {
-					t.Errorf("%s, %s, data set %d: %v against %v", table, r.rule, set, c, r.main[set])
+					t.Errorf("%s, %s, data set %d: %v against %v", table, r.Rule, set, c, r.main[set])
 				}
 			}
 		}

@@ -1,27 +1,26 @@
-package sweeps
+package scores
 
 import (
 	"math"
 	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
-	"github.com/gradient-surgery/dml/figures"
 )
 
-// Value holds the Recall@1 in percent of a rule at one learning rate.
-type Value struct {
+// AtRate holds the Recall@1 in percent of a rule at one learning rate.
+type AtRate struct {
 	LR            float64
 	Test, HeldOut stats.Mean // On the test classes, and on the training classes that were held out.
 }
 
-// Curve holds the values of a rule on one data set, by ascending learning rate.
-type Curve []Value
+// Curve holds the recalls of a rule on one data set, by ascending learning rate.
+type Curve []AtRate
 
 // Complete reports whether the curve has rates and each was run.
-func (c Curve) Complete() bool { return len(c) > 0 && c.ran() == len(c) }
+func (c Curve) Complete() bool { return len(c) > 0 && c.Ran() == len(c) }
 
-// ran counts the rates that have a run, diverged or not.
-func (c Curve) ran() int {
+// Ran counts the rates that have a run, diverged or not.
+func (c Curve) Ran() int {
 	n := 0
 	for _, v := range c {
 		if !math.IsNaN(v.Test.Mean) || v.Test.Diverged > 0 {
@@ -33,12 +32,12 @@ func (c Curve) ran() int {
 
 // Best returns the index of the rate with the highest test recall, the lowest rate among equals. A rate at which a run
 // diverged is never the best. It returns -1 if the curve is not complete or has no such rate.
-func (c Curve) Best() int { return c.best(func(v Value) stats.Mean { return v.Test }) }
+func (c Curve) Best() int { return c.best(func(v AtRate) stats.Mean { return v.Test }) }
 
 // BestHeldOut returns the index of the rate with the highest recall on held-out classes, as [Curve.Best] does.
-func (c Curve) BestHeldOut() int { return c.best(func(v Value) stats.Mean { return v.HeldOut }) }
+func (c Curve) BestHeldOut() int { return c.best(func(v AtRate) stats.Mean { return v.HeldOut }) }
 
-func (c Curve) best(recall func(Value) stats.Mean) int {
+func (c Curve) best(recall func(AtRate) stats.Mean) int {
 	best := -1
 	if !c.Complete() {
 		return best
@@ -51,22 +50,22 @@ func (c Curve) best(recall func(Value) stats.Mean) int {
 	return best
 }
 
-// At returns the test recall at a rate, figures.Missing at one that the curve does not have.
+// At returns the test recall at a rate, Missing() at one that the curve does not have.
 func (c Curve) At(lr float64) stats.Mean {
 	for _, v := range c {
 		if v.LR == lr {
 			return v.Test
 		}
 	}
-	return figures.Missing
+	return Missing()
 }
 
-// Peak returns the test recall at the [Curve.Best] rate, figures.Missing without one.
+// Peak returns the test recall at the [Curve.Best] rate, Missing() without one.
 func (c Curve) Peak() stats.Mean {
 	if i := c.Best(); i >= 0 {
 		return c[i].Test
 	}
-	return figures.Missing
+	return Missing()
 }
 
 // AtEdge reports whether rate i is the lowest or the highest of the grid. A better rate may then lie outside the grid.
@@ -81,7 +80,7 @@ func (c Curve) Drop(factor float64) float64 {
 		return math.NaN()
 	}
 	lr, top := c[best].LR*factor, c[best].Test.Mean
-	recall := func(v Value) float64 {
+	recall := func(v AtRate) float64 {
 		if v.Test.Diverged > 0 {
 			return math.Inf(-1)
 		}
