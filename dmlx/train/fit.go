@@ -33,8 +33,9 @@ type Fitted struct {
 // 30 steps and the learning rate 0.3. Train models and losses of your own by [Config.WithModel] and
 // [ByLoss]. progress may be nil.
 //
-// It opens the backend that [Open] chooses. Trainings that should resume, or be read again, need a [Trainer] or package
-// runs.
+// It opens the backend that [Open] chooses. A Fit that ctx ends returns no part of the training and cannot go on: the
+// next one begins anew. Package runs keeps trainings, resumes them and reads them again; [Training] says how a
+// [Trainer] does.
 func Fit(ctx context.Context, data *Data, c Config, progress func(Progress)) (*Fitted, error) {
 	if err := data.check(); err != nil {
 		return nil, err
