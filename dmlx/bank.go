@@ -1,7 +1,9 @@
 package dmlx
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
@@ -44,8 +46,16 @@ type Selection struct {
 }
 
 // Surgery is [Surgery] with the selected triplets. It panics, as code that builds graphs does, if Mine does not choose
-// triplets.
+// triplets, and for the same reasons.
 func (s Selection) Surgery(embeddings, labels *Node, r Rule) (f *Node, c *Composed) {
+	if embeddings.Rank() != 2 || embeddings.DType() != dtypes.Float32 {
+		exceptions.Panicf("rule %s: the embeddings are %s; want float32 [B, D]: convert them in the model by "+
+			"ConvertDType(x, dtypes.Float32)", r.Name(), embeddings.Shape())
+	}
+	if rows := embeddings.Shape().Dim(0); !labels.DType().IsInt() || labels.Rank() != 1 || labels.Shape().Dim(0) != rows {
+		exceptions.Panicf("rule %s: the labels are %s; want the classes of the %d embeddings as integers, int64 [%d]",
+			r.Name(), labels.Shape(), rows, rows)
+	}
 	f = Normalize(embeddings)
 	b := newBatch(f, labels, s.Bank, r.Options)
 	if s.Mine == nil {

@@ -37,20 +37,11 @@ func surgeryOf(r Rule, labels, predictions []*Node) (f *Node, c *Composed) {
 		exceptions.Panicf("rule %s: the model gives %d predictions and the data set %d labels; want one of each, the "+
 			"embeddings [B, D] and their labels [B]", r.Name(), len(predictions), len(labels))
 	}
-	x, of := predictions[0], labels[0]
-	if x.Rank() != 2 || x.DType() != dtypes.Float32 {
-		exceptions.Panicf("rule %s: the embeddings are %s; want float32 [B, D]: convert them in the model by "+
-			"ConvertDType(x, dtypes.Float32)", r.Name(), x.Shape())
-	}
-	rows := x.Shape().Dim(0)
+	of := labels[0]
 	if of.Rank() == 2 && of.Shape().Dim(1) == 1 { // As GoMLX's own losses take them.
 		of = Reshape(of, of.Shape().Dim(0))
 	}
-	if !of.DType().IsInt() || of.Rank() != 1 || of.Shape().Dim(0) != rows {
-		exceptions.Panicf("rule %s: the labels are %s; want the classes of the %d embeddings as integers, int64 [%d]",
-			r.Name(), labels[0].Shape(), rows, rows)
-	}
-	return Surgery(x, of, r)
+	return Surgery(predictions[0], of, r)
 }
 
 // Violations is the share of the valid triplets whose negative is more similar to the anchor than their positive is, a

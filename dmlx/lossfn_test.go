@@ -165,3 +165,34 @@ func TestLossFnBadInput(t *testing.T) {
 		}
 	}
 }
+
+// Surgery alone refuses what the loss function refuses, and a part with a name and no function does not become another.
+func TestSurgeryBadInput(t *testing.T) {
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(r dmlx.Rule) func(x, labels *Node) *Node {
+		return func(x, labels *Node) *Node { f, _ := dmlx.Surgery(x, labels, r); return f }
+	}
+	for want, of := range map[string]func(x, labels *Node) *Node{
+		"the embeddings are (Float64)[6, 4]; want float32 [B, D]: convert them": func(x, labels *Node) *Node {
+			return named(dmlx.Rule{})(ConvertDType(x, dtypes.Float64), labels)
+		},
+		"the labels are (Float32)[6]; want the classes of the 6": func(x, labels *Node) *Node {
+			return named(dmlx.Rule{})(x, ConvertDType(labels, dtypes.Float32))
+		},
+		`mine/con/con: the direction "mine" has no function`:  named(dmlx.Rule{Direction: dmlx.Direction{Name: "mine"}}),
+		`cos/lin/con: the pair weight "lin" has no function`:  named(dmlx.Rule{Pair: dmlx.PairWeight{Name: "lin"}}),
+		`cos/con/up: the triplet weight "up" has no function`: named(dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "up"}}),
+		`cos/con/con+sc1: the mask "sc1" has no function`:     named(dmlx.Rule{Mask: dmlx.Mask{Name: "sc1"}}),
+	} {
+		exec, err := NewExec(b, of)
+		if err == nil {
+			_, err = exec.Call(features, labels)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %.300v", want, err)
+		}
+	}
+}

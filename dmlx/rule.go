@@ -222,18 +222,33 @@ func find[T any](kind, name string, in []T, nameOf func(T) string) (T, error) {
 	return zero, errs.NoSuch(fmt.Sprintf("no %s %q", kind, name), name, names)
 }
 
-// WithDefaults returns the rule with the parts that are left out: cos/con/con.
+// WithDefaults returns the rule with the parts that are left out, name and function: cos/con/con.
 func (r Rule) WithDefaults() Rule {
-	if r.Direction.Of == nil {
+	if r.Direction.Of == nil && r.Direction.Name == "" {
 		r.Direction = DirectionCos
 	}
-	if r.Pair.Of == nil {
+	if r.Pair.Of == nil && r.Pair.Name == "" {
 		r.Pair = PairCon
 	}
-	if r.Triplet.Of == nil {
+	if r.Triplet.Of == nil && r.Triplet.Name == "" {
 		r.Triplet = TripletCon
 	}
 	return r
+}
+
+// Validate returns an error for a part that has a name but no function.
+func (r Rule) Validate() error {
+	for _, part := range []struct {
+		of, name string
+		there    bool
+	}{{"direction", r.Direction.Name, r.Direction.Of != nil}, {"pair weight", r.Pair.Name, r.Pair.Of != nil},
+		{"triplet weight", r.Triplet.Name, r.Triplet.Of != nil}, {"mask", r.Mask.Name, r.Mask.Of != nil}} {
+		if part.name != "" && !part.there {
+			return errs.Invalid(fmt.Errorf("rule %s: the %s %q has no function: set its Of, or leave out its Name too for the "+
+				"default", r.Name(), part.of, part.name))
+		}
+	}
+	return nil
 }
 
 // Name is the rule's canonical name: [ParseRule] reads it back, if all parts have a name. Options are listed where
@@ -241,7 +256,7 @@ func (r Rule) WithDefaults() Rule {
 func (r Rule) Name() string {
 	r = r.WithDefaults()
 	name := partName(r.Direction.Name) + "/" + partName(r.Pair.Name) + "/" + partName(r.Triplet.Name)
-	if r.Mask.Of != nil {
+	if r.Mask.Of != nil || r.Mask.Name != "" {
 		name += "+" + partName(r.Mask.Name)
 	}
 	var fields []string

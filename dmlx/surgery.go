@@ -172,8 +172,11 @@ func Compose(b *Batch, r Rule) *Composed {
 }
 
 // Weights builds P₊ with the mask applied, P₋ and T of the triplets of a batch, [T] each. It panics, as code that
-// builds graphs does, if a part gives another shape.
+// builds graphs does, if a part gives another shape or has a name and no function.
 func (r Rule) Weights(b *Batch) (positive, negative, triplet *Node) {
+	if err := r.Validate(); err != nil {
+		panic(err)
+	}
 	r = r.WithDefaults()
 	positive, negative = r.Pair.Of(b)
 	triplet = r.Triplet.Of(b)
@@ -226,7 +229,8 @@ func Normalize(x *Node) *Node {
 // D], as the network gives them, and integer labels [B]. Forward it is their L2 normalization, [B, D]. Backward the
 // gradient at the normalized embeddings is the rule's composed gradient, whatever gradient arrives; through the
 // normalization it goes on as usual. So the gradient of any scalar made of the result, as ReduceAllSum, trains the
-// network by the rule.
+// network by the rule. Embeddings and labels of other types or shapes panic with what would be right, as code that
+// builds graphs does.
 func Surgery(embeddings, labels *Node, r Rule) (f *Node, c *Composed) {
 	return Selection{}.Surgery(embeddings, labels, r)
 }

@@ -24,8 +24,11 @@ import (
 
 // IdentityOf returns the name by which run stores know a rule: its canonical name, and for a rule with a part of the
 // user's own also a digest of what the rule does to fixed batches on the Go backend, so that an edited rule is another
-// rule. It fails where the user's function does.
+// rule. It fails where the user's function does, and for a part that has a name and no function.
 func IdentityOf(r dmlx.Rule) (string, error) {
+	if err := r.Validate(); err != nil {
+		return "", err
+	}
 	if !r.Custom() {
 		return r.Name(), nil
 	}
