@@ -26,7 +26,7 @@ func tinyPreset(t *testing.T, more string) (path string) {
 func TestOwnRowsInOneCommand(t *testing.T) {
 	store, out := atWork(t), t.TempDir()
 	args := []string{"reproduce", "table2", "--preset", tinyPreset(t, ""), "--store", store, "--jobs", "1", "--add-rule",
-		"cos/lin/cir?tau=2", "--add-loss", "ms, miner ms", "--seeds", "3", "--out", out}
+		"A & B_<i> = cos/lin/cir?tau=2", "--add-loss", "ms, miner ms", "--seeds", "3", "--out", out}
 	table := object(t, args...)["tables"].([]any)[0].(map[string]any)
 	if table["runs"] != 12. || table["ran"] != 12. || table["preset"] != "tiny" ||
 		!slices.Equal(table["changes"].([]any), []any{"seed 3"}) {
@@ -35,20 +35,23 @@ func TestOwnRowsInOneCommand(t *testing.T) {
 	own := 0
 	for _, c := range table["cells"].([]any) {
 		c := c.(map[string]any)
-		if c["own"] == true && c["recall_at_1"] != nil && (c["rule"] == "cos/lin/cir?tau=2" || c["loss"] == "ms") {
+		if c["own"] == true && c["recall_at_1"] != nil && (c["rule"] == "cos/lin/cir?tau=2" && c["label"] == "A & B_<i>" ||
+			c["loss"] == "ms" && c["label"] == nil) {
 			own++
 		}
 	}
 	if own != 4 {
 		t.Errorf("%d cells of our own, want 4: %v", own, table["cells"])
 	}
-	for ending, want := range map[string]string{
-		".csv": "loss ms, miner ms", ".tex": "loss ms, miner ms & ", ".md": "Setting: preset tiny (smoke with",
-		"-picture.svg": "<svg",
+	for ending, wants := range map[string][]string{
+		".csv": {"loss ms, miner ms", "A & B_<i>"}, ".tex": {"loss ms, miner ms & ", `A \& B\_`},
+		".md": {"Setting: preset tiny (smoke with", "A & B_&lt;i>"}, "-picture.svg": {"<svg"},
 	} {
 		raw, err := os.ReadFile(filepath.Join(out, "table2-tiny-seed-3"+ending))
-		if err != nil || !strings.Contains(string(raw), want) {
-			t.Errorf("%s: %v, want …%s…", ending, err, want)
+		for _, want := range wants {
+			if err != nil || !strings.Contains(string(raw), want) {
+				t.Errorf("%s: %v, want …%s… in %s", ending, err, want, raw)
+			}
 		}
 	}
 	if again := object(t, args...)["tables"].([]any)[0].(map[string]any); again["ran"] != 0. {
@@ -67,6 +70,8 @@ func TestReproduceRefuses(t *testing.T) {
 	}{
 		{exitUsage, "no triplet weight", []string{"table2", "--add-rule", "cos/lin/circ"}},
 		{exitUsage, `want --loss "ms"`, []string{"table2", "--add-rule", "loss ms"}},
+		{exitUsage, "want a label of printable characters", []string{"table2", "--add-rule", " = cos/lin/cir"}},
+		{exitUsage, "want a label of printable characters", []string{"table2", "--add-loss", "a\nb = ms"}},
 		{exitUsage, "none of that name", []string{"table2", "--add-loss", "mss"}},
 		{exitUsage, "given twice", []string{"table2", "--add-loss", "ms", "--add-loss", "ms"}},
 		{exitUsage, "grid takes no rows of your own", []string{"grid", "--add-loss", "ms"}},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -52,8 +53,8 @@ Runs that are in the store or bundled with the program are read, not trained. Ea
 trained, so that a command that was stopped continues where it was. Tables share runs. All runs are checked before the
 first is trained.
 
---add-rule and --add-loss put rows of your own beside the paper's, with a dash where the paper has no number. These
-tables and figures take some:
+--add-rule and --add-loss put rows of your own beside the paper's, with a dash where the paper has no number. A name
+and " = " before a rule or loss label its row; formulas stand between dollar signs. These tables and figures take some:
 ` + text.Wrap(paper.TakingRows()) + `
 
 The flags of dmlx train change the setting of all runs, and so does a preset of your own in a TOML file. The tables and
@@ -72,7 +73,7 @@ the cluster's nodes share.`,
 			"  dmlx reproduce table2 table3 table4 --no-bundled --jobs 2 --out results/\n" +
 			"  dmlx reproduce all --cached-only\n" +
 			"  dmlx reproduce ledger --table 3 --table 7 --verdict contradicted\n" +
-			"  dmlx reproduce table3 --add-rule 'cos/lin/cir?tau=2' --add-loss ms\n" +
+			"  dmlx reproduce table3 --add-rule 'Ours = cos/lin/cir?tau=2' --add-loss ms\n" +
 			"  dmlx reproduce table4 --options tau=2 --batch 16x4 --seeds 1-5\n" +
 			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
 		Args:      cobra.MinimumNArgs(1),
@@ -81,7 +82,8 @@ the cluster's nodes share.`,
 	}
 	f := cmd.Flags()
 	r.flags = f
-	f.StringArrayVar(&r.rules, "add-rule", nil, "rule as a row of your own; may be repeated")
+	f.StringArrayVar(&r.rules, "add-rule", nil, `rule as a row of your own, with a label if you like: `+
+		`"Ours = cos/lin/cir"; may be repeated`)
 	f.StringArrayVar(&r.losses, "add-loss", nil, `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
 	f.StringVar(&r.set.fineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the "+
 		"paper's CAR (default: the preset's)")
@@ -139,7 +141,7 @@ func (r *reproduction) plan(names []string) error {
 		return err
 	}
 	r.Seeds = seeds
-	rows, err := objectives(r.rules, r.losses)
+	rows, err := labeled(r.rules, r.losses)
 	if err != nil {
 		return err
 	}
@@ -190,6 +192,39 @@ func (r *reproduction) checkFlags() error {
 		return err
 	}
 	return checkOut(nil, r.bundled)
+}
+
+// labeled returns rules and losses, each of which may begin with a label: "Ours = cos/lin/cir?tau=2".
+func labeled(rules, losses []string) ([]presets.Objective, error) {
+	var labels []string
+	split := func(flag string, rows []string) ([]string, error) {
+		out := slices.Clone(rows)
+		for i, row := range rows {
+			label, of, found := strings.Cut(row, " = ")
+			if !found {
+				label, of = "", row
+			}
+			label, out[i] = strings.TrimSpace(label), strings.TrimSpace(of)
+			if found && label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				return nil, usagef("--%s %q: want a label of printable characters before the =, as in \"Ours = cos/lin/cir\"",
+					flag, row)
+			}
+			labels = append(labels, label)
+		}
+		return out, nil
+	}
+	rules, err := split("add-rule", rules)
+	if err != nil {
+		return nil, err
+	}
+	if losses, err = split("add-loss", losses); err != nil {
+		return nil, err
+	}
+	out, err := objectives(rules, losses)
+	for i := range out {
+		out[i].Label = labels[i]
+	}
+	return out, err
 }
 
 // missing returns the runs and histograms that each table or figure lacks.
@@ -356,6 +391,7 @@ type cellJSON struct {
 	Rule     string   `json:"rule"`
 	Loss     string   `json:"loss,omitempty"`
 	Own      bool     `json:"own,omitempty"` // A row that the paper does not have.
+	Label    string   `json:"label,omitempty"`
 	LR       float64  `json:"lr"`
 	Mean     *float64 `json:"recall_at_1"` // A fraction; null if no run is finite.
 	Std      float64  `json:"std"`
@@ -402,6 +438,9 @@ func present(r *paper.Report, out string) (reproduced, string, error) {
 			s, held := c.Recall(1), c.HeldOutRecall(1)
 			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, Loss: c.Loss, Own: c.Objective != nil,
 				LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged, Runs: []string{}} // An array in JSON, even if empty.
+			if c.Objective != nil {
+				j.Label = c.Objective.Label
+			}
 			if s.N > 0 {
 				j.Mean = &s.Mean
 			}
