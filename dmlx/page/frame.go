@@ -32,7 +32,7 @@ func Frame(state string) (string, error) {
 	}
 	p.Files["main.wasm.gz"], p.Files["worker.js"] = nil, nil
 	if !strings.Contains(state, "view=bench") {
-		p.Files["features.gz"] = nil // Only the workbench trains on them.
+		p.Files["features.gz"], p.Files["cars.png"] = nil, nil // Only the workbench trains on them.
 	}
 	file, err := p.SingleFile()
 	return strings.Replace(string(file), "<body>", `<body data-state="`+html.EscapeString("#kernel&"+state)+`">`, 1), err

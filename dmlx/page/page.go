@@ -30,7 +30,8 @@ var web embed.FS
 
 // Page is the page, built.
 type Page struct {
-	// Files are those of the folder, by name: index.html and what it refers to, worker.js, main.wasm.gz and features.gz.
+	// Files are those of the folder, by name: index.html and what it refers to, worker.js, main.wasm.gz, features.gz
+	// and cars.png.
 	Files map[string][]byte
 }
 
@@ -164,7 +165,8 @@ func (p *Page) SingleFile() ([]byte, error) {
 		return fmt.Appendf(nil, "<style>\n%s</style>\n", file(styleElement.FindSubmatch(element)[1]))
 	})
 	var scripts bytes.Buffer
-	for _, f := range [][2]string{{"main.wasm.gz", "dmlx-program"}, {"features.gz", "dmlx-features"}} {
+	for _, f := range [][2]string{{"main.wasm.gz", "dmlx-program"}, {"features.gz", "dmlx-features"},
+		{"cars.png", "dmlx-cars"}} {
 		fmt.Fprintf(&scripts, "<script type=\"text/plain\" id=\"%s\">%s</script>\n", f[1],
 			base64.StdEncoding.EncodeToString(p.Files[f[0]]))
 	}

@@ -101,12 +101,13 @@ func TestSingleFileElements(t *testing.T) {
 		"index.html": []byte("<head>\n  <link rel=\"stylesheet\" href=\"a.css\">\n<script src=\"a.js\" defer></script>\n" +
 			"</head>\n<body>x</body></html>"),
 		"a.css": []byte("b{}"), "a.js": []byte("x = '</script><!--$1'"), "worker.js": []byte("w"), "main.wasm.gz": {1},
-		"features.gz": {2},
+		"features.gz": {2}, "cars.png": {3},
 	}}
 	got, err := p.SingleFile()
 	want := "<head>\n<style>\nb{}</style>\n</head>\n<body>x" +
 		"<script type=\"text/plain\" id=\"dmlx-program\">AQ==</script>\n" +
 		"<script type=\"text/plain\" id=\"dmlx-features\">Ag==</script>\n" +
+		"<script type=\"text/plain\" id=\"dmlx-cars\">Aw==</script>\n" +
 		"<script type=\"text/plain\" id=\"dmlx-worker\">\nw</script>\n" +
 		"<script>\nx = '<\\/script><\\!--$1'</script>\n</body></html>"
 	if err != nil || string(got) != want {

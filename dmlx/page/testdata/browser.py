@@ -492,8 +492,28 @@ def learning(browser):
     at = page.evaluate(steps)
     page.wait_for_timeout(300)
     assert page.evaluate(steps) == at and train.inner_text() == "Train", "Pause does not stop it"
+    x, y = page.evaluate("""() => {
+        const v = Bench.a.learn.view, p = v.picture, box = v.canvas.getBoundingClientRect(), f = p.frame(v.width, v.height);
+        scrollBy({top: box.top - 200, behavior: "instant"});
+        const at = p.place(p.F, 33, f), moved = v.canvas.getBoundingClientRect();
+        return [moved.left + at[0] * v.scale, moved.top + at[1] * v.scale];
+    }""")
+    page.mouse.move(x, y)
+    lit = page.evaluate("""() => Bench.sides.map((s) => {
+        const {F, n, dim, labels, lit} = s.learn.picture, [a, p, q] = lit.points, cos = (i) => {
+            let dot = 0, aa = 0, bb = 0;
+            for (let d = 0; d < dim; d++) { const u = F[a * dim + d], v = F[i * dim + d]; dot += u * v; aa += u * u; bb += v * v; }
+            return dot / Math.sqrt(aa * bb);
+        };
+        const least = (same, of) => [...Array(n).keys()].every((i) => i === a || (labels[i] === labels[a]) !== same || cos(i) <= cos(of) + 1e-6);
+        return {a, near: Math.hypot(...[0, 1].map((k) => s.learn.picture.place(F, a, s.learn.picture.frame(s.learn.view.width, s.learn.view.height))[k] -
+            s.learn.picture.place(F, 33, s.learn.picture.frame(s.learn.view.width, s.learn.view.height))[k])), right: labels[p] === labels[a] && p !== a &&
+            labels[q] !== labels[a] && least(true, p) && least(false, q), images: s.learn.view.svg().split("<image").length - 1 - n};
+    })""")
+    assert lit[0]["near"] < 1 and lit[0]["a"] == lit[1]["a"] and all(s["right"] and s["images"] == 3 for s in lit), f"an image's nearest ones: {lit}"
     page.locator("#learn").get_by_role("button", name="Step").click()
     until(page, f"() => Bench.a.learn.at + Bench.b.learn.at > {sum(at)}", "no single step")
+    assert page.evaluate("() => Bench.a.learn.picture.lit.points[0]") == lit[0]["a"], "a step leaves the image that was pointed at"
     train.click()
     page.evaluate("() => scrollTo({top: 0, behavior: 'instant'})")
     until(page, "() => !Learn.seen && !Learn.running", "it trains on out of sight")

@@ -20,7 +20,8 @@ const Learn = {
     Bench.cards.append(root);
     for (const side of [Bench.a, Bench.b]) {
       const picture = new Swarm(), card = el("div.card"), label = el("h4"), view = new View(card, picture, {name: "embeddings", ratio: 0.92, most: Bench.view ? 400 : 620,
-        on: {turn: (dx, dy) => turnSwarm(picture, view, dx, dy)}, keys: (e) => turnKeys(e, picture, view)});
+        on: {turn: (dx, dy) => turnSwarm(picture, view, dx, dy), point: (hit) => hit && this.point(hit.point)},
+        keys: (e) => e.shiftKey ? turnKeys(e, picture, view) : Bench.cycle(e, picture.n, (i) => this.point(i))});
       card.prepend(label);
       picture.title = "Embeddings of test images";
       side.learn = {picture, view, card, line: el("p.readout")};
@@ -40,7 +41,7 @@ const Learn = {
     this.wanted = 0;
     for (const side of [Bench.a, Bench.b]) {
       Object.assign(side.learn, {weight: undefined, bias: undefined, at: 0, steps: [], recall: [], by: "", changed: 0});
-      Object.assign(side.learn.picture, {F: null, n: 0, dim: 0, labels: null, before: [], basis: null});
+      Object.assign(side.learn.picture, {F: null, n: 0, dim: 0, labels: null, before: [], basis: null, lit: null});
       side.learn.line.textContent = "";
       side.learn.view.draw();
     }
@@ -66,8 +67,26 @@ const Learn = {
       const head = new Uint8Array(bytes, 0, 2);
       if (head[0] === 0x1f && head[1] === 0x8b) bytes = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
       this.about = await this.engine.call("learnFrom", {features: bytes});
+      await this.loadImages();
     })().catch((error) => { this.loaded = null; throw error; });
     return this.loaded;
+  },
+
+  // loadImages cuts the sheet of test images, 32 pixels wide each, in rows of 20.
+  async loadImages() {
+    const sheet = await createImageBitmap(new Blob([await DMLX.load("cars.png", "dmlx-cars")])), size = 32, row = sheet.width / size;
+    const images = Array.from({length: row * sheet.height / size}, (_, i) => {
+      const c = Object.assign(document.createElement("canvas"), {width: size, height: size});
+      c.getContext("2d").drawImage(sheet, i % row * size, Math.floor(i / row) * size, size, size, 0, 0, size, size);
+      return c;
+    });
+    for (const side of [Bench.a, Bench.b]) side.learn.picture.images = images;
+  },
+
+  // point shows an image's nearest positive and nearest negative, on both sides.
+  point(i) {
+    this.anchor = i;
+    for (const {learn} of Bench.sides) { learn.picture.lightNearest(i); learn.view.draw(); }
   },
 
   // run trains while there is something to do and someone to see it, the side that is behind first.
@@ -107,6 +126,7 @@ const Learn = {
     p.before = p.F && p.dim === 3 ? [...p.before.slice(-4), p.F] : [];
     Object.assign(p, {F: r.F, n: r.n, dim: r.dim, labels: r.labels});
     if (r.dim > 3) p.look();
+    p.lightNearest(this.anchor || 0);
     p.title = `${r.n} test images of ${new Set(r.labels).size} classes`;
     l.line.replaceChildren(symbol(last < 0 ? "at the start" : `last batch: S_{ap} ${number(r.sap[last], 2)}, S_{an} ${number(r.san[last], 2)}, ${number(100 * r.violations[last], 0)} % hard` +
       (l.changed ? `; rule changed at step ${l.changed}` : "")));

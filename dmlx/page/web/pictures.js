@@ -423,6 +423,42 @@ class Swarm {
     this.triplets = null;
     this.history = null;  // {steps, sap, san} of a flow.
     this.lit = null;
+    this.images = null;   // Canvases to draw the points as, or null.
+  }
+
+  // lightNearest lights a point with its nearest positive and its nearest negative, by their cosines.
+  lightNearest(anchor) {
+    const {F, dim, n, labels} = this, row = (i) => F.subarray(i * dim, (i + 1) * dim);
+    const length = (v) => Math.hypot(...v) || 1, a = row(anchor), best = [-1, -1], cosines = [-Infinity, -Infinity];
+    for (let i = 0; i < n; i++) {
+      const kind = labels[i] === labels[anchor] ? 0 : 1, v = row(i), s = v.reduce((sum, x, d) => sum + x * a[d], 0) / (length(v) * length(a));
+      if (i !== anchor && s > cosines[kind]) { best[kind] = i; cosines[kind] = s; }
+    }
+    const whole = best[0] >= 0 && best[1] >= 0;
+    this.triplets = whole ? {anchor: [anchor], positive: [best[0]], negative: [best[1]]} : null;
+    this.lit = whole ? {points: [anchor, ...best], triplets: [0], cosines} : null;
+  }
+
+  // thumbnails draws points that are images, those behind as marks, the lit ones last, and the lit three once more below.
+  thumbnails(pen, w, f, at, order, color) {
+    const t = Theme.get(), side = Math.min(30, 1.5 * f.r / Math.sqrt(this.n)), lit = this.lit?.points || [];
+    const frames = [t.anchor, t.positive, t.negative];
+    const draw = (i, x, y, size, frame, width) => {
+      pen.image(this.images[i], x - size / 2, y - size / 2, size, size, true);
+      pen.rect(x - size / 2, y - size / 2, size, size, {stroke: frame, width});
+    };
+    for (const i of [...order.filter((i) => !lit.includes(i)), ...[...lit].reverse()]) {
+      const k = lit.indexOf(i);
+      if (k < 0 && at[i][2] < 0) pen.mark(this.labels[i], at[i][0], at[i][1], 3.5, {fill: color(i), alpha: 0.4});
+      else draw(i, at[i][0], at[i][1], k < 0 ? side : side + 8, k < 0 ? color(i) : frames[k], k < 0 ? 1.6 : 3);
+    }
+    const size = f.strip - 18, names = ["anchor", "nearest positive", "nearest negative"];
+    lit.forEach((i, k) => {
+      const x = w * (k + 0.5) / 3;
+      draw(i, x, f.bottom - 16 - size / 2, size, frames[k], 2);
+      const name = w < 330 ? names[k].split(" ").pop() : names[k]; // A narrow picture has no room for more.
+      pen.text(k ? `${name} ${number(this.lit.cosines[k - 1], 2)}` : name, x, f.bottom - 3, {size: 11, align: "center", fill: frames[k]});
+    });
   }
 
   // look sets the projection for embeddings of more than three dimensions: their two main directions.
@@ -511,7 +547,8 @@ class Swarm {
       }
     }
     const order = [...at.keys()].sort((i, j) => at[i][2] - at[j][2]), size = this.n > 150 ? 3.2 : this.n > 70 ? 4.2 : 5.4;
-    for (const i of order) {
+    if (this.images) this.thumbnails(pen, w, f, at, order, color);
+    else for (const i of order) {
       const strong = lit && lit.points.includes(i);
       if (strong) pen.circle(at[i][0], at[i][1], size + 5, {stroke: t.accent, width: 2.2});
       pen.mark(this.labels[i], at[i][0], at[i][1], size * (at[i][2] < 0 ? 0.82 : 1),
@@ -572,7 +609,8 @@ class Swarm {
   get alt() {
     const where = this.dim === 2 ? "on the unit circle" : this.dim === 3 ? "on the unit sphere" : `in ${this.dim} dimensions, projected on a plane`;
     const h = this.history?.steps.length ? this.history : null, last = h && h.steps.length - 1;
-    return `${this.n} embeddings of ${new Set(this.labels || []).size} classes ${where}.` +
+    const near = this.images && this.lit ? ` The image in front has S_ap ${number(this.lit.cosines[0], 2)} and S_an ${number(this.lit.cosines[1], 2)}.` : "";
+    return `${this.n} embeddings of ${new Set(this.labels || []).size} classes ${where}${this.images ? ", drawn as their images" : ""}.${near}` +
       (h ? ` After ${h.steps[last]} steps the mean S_ap is ${number(h.sap[last], 2)} and the mean S_an ${number(h.san[last], 2)}.` : "");
   }
 }
