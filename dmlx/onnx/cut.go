@@ -30,7 +30,7 @@ func (n *Network) Cut(size [2]int, trained func(name string) bool) (c *Cut, err 
 	defer errs.Catch(&err)
 	changing, ofImages := map[string]bool{}, map[string]bool{n.input: true}
 	for _, w := range n.Parameters() {
-		changing[w.Name] = trained(w.Name)
+		changing[w.Name] = trained(w.Name) || n.adapted[w.Name]
 	}
 	c = &Cut{network: n, size: size}
 	for _, node := range n.nodes {

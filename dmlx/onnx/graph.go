@@ -183,7 +183,7 @@ func (e *evaluation) weight(name string) *Node {
 	if v == nil {
 		exceptions.Panicf("onnx: no variable %s: Init comes first", name)
 	}
-	return v.NodeValue(e.g)
+	return e.adapt(name, v.NodeValue(e.g))
 }
 
 // plain returns the node with the axes of the file.

@@ -48,6 +48,9 @@ type Network struct {
 	tensors       map[string]*tensor
 	variables     []string // The tensors that are variables, in the order of the file.
 	role          map[string]role
+
+	adapted map[string]bool // The weights with low-rank matrices; see WithLoRA.
+	scale   float64         // Of their products.
 }
 
 // role is what a tensor is.

@@ -49,7 +49,8 @@ func TrainCommand(s runs.Spec) string {
 	text += sizes
 	for _, f := range [][2]string{
 		{"miner", s.Miner}, {"optimizer", s.Optimizer}, {"schedule", s.Schedule}, {"freeze-bn", s.FreezeBN},
-		{"augment", s.Augment}, {"memory-bank", s.MemoryBank},
+		{"augment", s.Augment}, {"memory-bank", s.MemoryBank}, {"train-only", s.TrainOnly}, {"freeze", s.Freeze},
+		{"lora", s.LoRA},
 	} {
 		if f[1] != "" {
 			text += fmt.Sprintf(" --%s '%s'", f[0], f[1])

@@ -49,6 +49,7 @@ type file struct {
 	MemoryBank string `toml:"memory_bank"`
 	TrainOnly  string `toml:"train_only"`
 	Freeze     string `toml:"freeze"`
+	LoRA       string `toml:"lora"`
 	Miner      string `toml:"miner"`
 
 	// Sets are the sizes of single data sets.
@@ -322,7 +323,7 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 		Memory:      train.Memory{Precision: f.Precision, MicroBatch: int(f.MicroBatch), Recompute: f.Recompute},
 		RuleOptions: f.Options, Miner: f.Miner,
 		Options: train.Options{Optimizer: f.Optimizer, Schedule: f.Schedule, HeadLR: float64(f.HeadLR), FreezeBN: f.FreezeBN,
-			Augment: f.Augment, MemoryBank: f.MemoryBank, TrainOnly: f.TrainOnly, Freeze: f.Freeze}})
+			Augment: f.Augment, MemoryBank: f.MemoryBank, TrainOnly: f.TrainOnly, Freeze: f.Freeze, LoRA: f.LoRA}})
 	if err != nil {
 		return p, err
 	}
@@ -402,7 +403,7 @@ func unknownKey(key toml.Key) error {
 	known := []string{"name", "from", "fine_grained", "coarse_grained", "seeds", "sweep_seeds", "lr", "rates", "batch",
 		"images_per_class", "dim", "epochs", "steps", "size", "arch", "weights", "precision", "micro_batch", "recompute",
 		"options", "optimizer", "schedule", "head_lr", "freeze_bn", "augment", "memory_bank", "train_only", "freeze",
-		"miner", "sets", "learning_rates"}
+		"lora", "miner", "sets", "learning_rates"}
 	if len(key) == 3 && key[0] == "sets" {
 		known = []string{"batch", "images_per_class", "dim", "epochs", "steps", "train_classes", "test_classes"}
 	}

@@ -282,7 +282,7 @@ func TestPresetOfPartOnOneSet(t *testing.T) {
 	t.Parallel()
 	p, err := LoadFS(fstest.MapFS{
 		"base.toml": {Data: []byte("fine_grained = \"minishop\"\ncoarse_grained = \"none\"\narch = \"resnet18\"\n" +
-			"weights = \"random\"\ntrain_only = \"layer4\"\nfreeze = \"bn\"\nlr = 0.5\n")},
+			"weights = \"random\"\ntrain_only = \"layer4\"\nfreeze = \"bn\"\nlora = \"fc:4\"\nlr = 0.5\n")},
 		"rates.toml": {Data: []byte("from = \"base.toml\"\n[learning_rates.cars]\n\"cos/con/con\" = 0.125\n")},
 	}, "rates.toml")
 	if err != nil {
@@ -294,7 +294,7 @@ func TestPresetOfPartOnOneSet(t *testing.T) {
 			p.Rate("minicar", "cos/con/con"))
 	}
 	spec, err := p.Spec(p.FineGrained, dmlx.Rule{}, 1)
-	if err != nil || spec.TrainOnly != "layer4" || spec.Freeze != "bn" || spec.LR != 0.5 {
+	if err != nil || spec.TrainOnly != "layer4" || spec.Freeze != "bn" || spec.LoRA != "fc:4" || spec.LR != 0.5 {
 		t.Errorf("%+v, %v", spec, err)
 	}
 }

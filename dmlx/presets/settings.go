@@ -138,9 +138,10 @@ func (s Settings) adjust(spec *runs.Spec) (err error) {
 	o.HeadLR = cmp.Or(s.Options.HeadLR, o.HeadLR)
 	// A preset may leave its network open, or know it by its digest alone: Validate compares the names of weights.
 	only, freeze := cmp.Or(s.Options.TrainOnly, o.TrainOnly), cmp.Or(s.Options.Freeze, o.Freeze)
-	o.TrainOnly, o.Freeze = "", ""
+	lora := cmp.Or(s.Options.LoRA, o.LoRA)
+	o.TrainOnly, o.Freeze, o.LoRA = "", "", ""
 	spec.Config, err = spec.WithOptions(o)
-	spec.TrainOnly, spec.Freeze = only, freeze
+	spec.TrainOnly, spec.Freeze, spec.LoRA = only, freeze, lora
 	if err == nil && s.Miner != "" {
 		spec.Objective, err = spec.WithMiner(s.Miner)
 	}

@@ -58,6 +58,9 @@ func (c Config) split(size int) (*split, error) {
 		if err != nil {
 			return nil, err
 		}
+		if n, err = c.adapt(n); err != nil {
+			return nil, err
+		}
 		cut, err := n.Cut([2]int{size, size}, p.trains)
 		if err != nil || cut == nil {
 			return nil, err

@@ -34,6 +34,11 @@ func TestKept(t *testing.T) {
 			c.TrainOnly, c.MicroBatch = `blocks\.1|^norm`, 2
 			return c
 		},
+		"adapters": func(t *testing.T) Config {
+			c := networkConfig(t, "../onnx/testdata/vit_tiny.onnx")
+			c.LoRA = `blocks\.1\.attn\.qkv\.weight:4`
+			return c
+		},
 		"last layer": func(t *testing.T) Config {
 			c := networkConfig(t, "../onnx/testdata/vit_tiny.onnx")
 			c.TrainOnly, c.Augment, c.Optimizer = `^fc`, "none", "adamw"

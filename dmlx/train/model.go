@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -40,7 +41,8 @@ type ownModel struct {
 	dim      int
 	paths    []string      // Of its variables.
 	random   bool          // Whether a training pass draws random numbers.
-	network  *onnx.Network // That of a file; nil otherwise.
+	network  *onnx.Network // That of a file, without low-rank matrices; nil otherwise.
+	metadata map[string]string
 
 	// draw sets the initial values in place of the initializers of the variables, if it is not nil.
 	draw func(store *model.Store, seed uint64) error
@@ -317,9 +319,8 @@ func (m *ownModel) initialize(store *model.Store, seed uint64) (err error) {
 
 func (m *ownModel) encode(store *model.Store, metadata map[string]string) ([]byte, error) {
 	all := map[string]string{"model": m.identity}
-	for k, v := range metadata {
-		all[k] = v
-	}
+	maps.Copy(all, m.metadata)
+	maps.Copy(all, metadata)
 	paths := m.paths
 	if p := backbone.Proxies(store); p != nil {
 		paths = append(slices.Clone(paths), p.Path())

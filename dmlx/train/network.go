@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -179,13 +180,28 @@ func (c Config) prepared(data *Data) (Config, *Data, error) {
 	own := *data
 	own.Scale, own.Shift, own.Metadata = nil, nil, p.Metadata()
 	own.normalize(p.Mean, p.Std)
-	c.model = networkModel(n, c.Model, size[0], c.Dim)
+	if c.model, err = c.networkModel(n, size[0]); err != nil {
+		return c, nil, err
+	}
 	return c, &own, nil
 }
 
-// networkModel returns the model of a network with a linear layer behind it.
-func networkModel(n *onnx.Network, identity string, size, dim int) *ownModel {
-	m := &ownModel{dim: dim, identity: fmt.Sprintf("%s %d %d", identity, size, dim), network: n}
+// networkModel returns the model of the network of a file with a linear layer behind it.
+func (c Config) networkModel(file *onnx.Network, size int) (*ownModel, error) {
+	n, err := c.adapt(file)
+	if err != nil {
+		return nil, err
+	}
+	dim := c.Dim
+	m := &ownModel{dim: dim, identity: fmt.Sprintf("%s %d %d", c.Model, size, dim), network: file}
+	if n != file {
+		l, err := ParseLoRA(c.LoRA)
+		if err != nil {
+			return nil, err
+		}
+		m.identity += " " + c.LoRA
+		m.metadata = map[string]string{backbone.LoRAAlpha: strconv.FormatFloat(l.Alpha, 'g', -1, 64)}
+	}
 	m.Name, m.Input = "network", []int{size, size, 3}
 	m.paths = append(n.Variables(), headScope+"bias", headScope+"weight")
 	m.Embed = func(scope *model.Scope, x *Node, pass backbone.Pass) *Node {
@@ -195,9 +211,14 @@ func networkModel(n *onnx.Network, identity string, size, dim int) *ownModel {
 		if err := n.Init(store, nil); err != nil {
 			return err
 		}
+		if n != file {
+			if err := drawLowRank(n, store, seed); err != nil {
+				return err
+			}
+		}
 		return layer{"fc", n.Width, dim}.draw(store, seed)
 	}
-	return m
+	return m, nil
 }
 
 // draw sets the initial values of a layer, and creates its variables if the store lacks them.
@@ -216,7 +237,7 @@ func (l layer) draw(store *model.Store, seed uint64) error {
 }
 
 // part is the part of a network that is trained.
-type part struct{ only, freeze *regexp.Regexp }
+type part struct{ only, freeze, lora *regexp.Regexp }
 
 // part parses the patterns of the options.
 func (o Options) part() (p part, err error) {
@@ -232,13 +253,25 @@ func (o Options) part() (p part, err error) {
 				f.pattern, err)
 		}
 	}
+	if o.LoRA != "" {
+		l, err := ParseLoRA(o.LoRA)
+		if err != nil {
+			return p, err
+		}
+		p.lora = l.Weights
+	}
 	return p, nil
 }
 
-// trains reports whether a weight is trained. The last layer always is.
+// trains reports whether a weight is trained. The last layer always is, and so are low-rank matrices, beside which
+// other weights are trained if a pattern names them.
 func (p part) trains(name string) bool {
-	return strings.HasPrefix(name, "fc.") ||
-		(p.only == nil || p.only.MatchString(name)) && (p.freeze == nil || !p.freeze.MatchString(name))
+	lowRank := strings.HasSuffix(name, onnx.LowRankA) || strings.HasSuffix(name, onnx.LowRankB)
+	if strings.HasPrefix(name, "fc.") || p.lora != nil && lowRank {
+		return true
+	}
+	only := p.only == nil && p.lora == nil || p.only != nil && p.only.MatchString(name)
+	return only && (p.freeze == nil || !p.freeze.MatchString(name))
 }
 
 // Trains returns whether a training with these options trains a weight, by its name.
@@ -251,6 +284,9 @@ func (o Options) Trains() (func(name string) bool, error) {
 func (c Config) validatePart() error {
 	p, err := c.part()
 	if err != nil || p == (part{}) {
+		return err
+	}
+	if err := c.validateLoRA(); err != nil {
 		return err
 	}
 	var names []string
@@ -293,11 +329,14 @@ func (s *compiledStep) markTrained(o Options) error {
 }
 
 // ExportNetwork returns the ONNX file of a network with the weights of a training, in safetensors: the same graph with
-// the same names, and with head the last layer behind it, whose output is scaled to length 1. dim is the number of
-// values that it gives for an image, and crop the side of an image in pixels.
+// the same names, low-rank matrices merged, and with head the last layer behind it, whose output is scaled to length 1.
+// dim is the number of values that it gives for an image, and crop the side of an image in pixels.
 func ExportNetwork(path string, weights []byte, head bool) (file []byte, dim, crop int, err error) {
 	n, err := OpenNetwork(path)
 	if err != nil {
+		return nil, 0, 0, err
+	}
+	if weights, err = backbone.MergeLowRank(weights); err != nil {
 		return nil, 0, 0, err
 	}
 	meta, err := backbone.Metadata(weights)
@@ -316,7 +355,11 @@ func ExportNetwork(path string, weights []byte, head bool) (file []byte, dim, cr
 	}
 	store := model.NewStore()
 	defer store.Finalize()
-	if err := networkModel(n, "", prepare.Crop, dim).decode(weights, store, 0); err != nil {
+	m, err := Config{Dim: dim}.networkModel(n, prepare.Crop)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if err := m.decode(weights, store, 0); err != nil {
 		return nil, 0, 0, err
 	}
 	var layer *onnx.Head

@@ -35,6 +35,9 @@ type Options struct {
 	// normalization takes its running averages where neither its scale nor its shift is trained.
 	TrainOnly string `json:"train_only,omitempty"`
 	Freeze    string `json:"freeze,omitempty"`
+	// LoRA trains low-rank matrices beside weights of the network of a file; see [ParseLoRA]. All other weights but the
+	// last layer's are then frozen, except those that match TrainOnly.
+	LoRA string `json:"lora,omitempty"`
 }
 
 // The values of [Options].FreezeBN. Freezing is usual in metric learning, since the batches are small and their classes
@@ -71,6 +74,13 @@ func (c Config) WithOptions(o Options) (Config, error) {
 			return c, err
 		}
 		o.Schedule = schedule.String()
+	}
+	if o.LoRA != "" {
+		l, err := ParseLoRA(o.LoRA)
+		if err != nil {
+			return c, err
+		}
+		o.LoRA = l.String()
 	}
 	if o.MemoryBank != "" {
 		bank, err := ParseMemoryBank(o.MemoryBank)
@@ -296,5 +306,6 @@ func (o Options) Text() string {
 	add("memory bank", o.MemoryBank)
 	add("trained", o.TrainOnly)
 	add("frozen", o.Freeze)
+	add("low-rank adapters", o.LoRA)
 	return strings.Join(parts, ", ")
 }

@@ -64,6 +64,7 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 			"  dmlx train --data minicar --loss \"ms?beta=40\" --miner ms\n" +
 			"  dmlx train --data minishop --loss proxy-anchor --exchange pair=lin-ms\n" +
 			"  dmlx train --data photos/ --arch vit.onnx --train-only 'blocks\\.11|norm' --augment flip --keep 8GB\n" +
+			"  dmlx train --data photos/ --arch vit.onnx --lora 'attn\\.qkv\\.weight:8' --lr 0.01\n" +
 			"  dmlx train --rule cos/con/con --rule cos/lin/cir --loss ms --seeds 1-5 --out compared/",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) },

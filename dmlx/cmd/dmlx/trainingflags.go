@@ -22,7 +22,7 @@ type trainingFlags struct {
 
 // trainingFlagNames are the flags that trainingFlags adds.
 var trainingFlagNames = []string{"optimizer", "schedule", "head-lr", "freeze-bn", "augment", "memory-bank", "miner",
-	"train-only", "freeze"}
+	"train-only", "freeze", "lora"}
 
 func (t *trainingFlags) add(f *pflag.FlagSet) {
 	t.flags = f
@@ -45,6 +45,10 @@ func (t *trainingFlags) add(f *pflag.FlagSet) {
 		`regular expression on names of weights: train these and the last layer, as in "layer4" or "blocks\.11\.|norm" `+
 			`(default: all)`)
 	f.StringVar(&t.options.Freeze, "freeze", "", "regular expression on names of weights that are not trained")
+	f.StringVar(&t.options.LoRA, "lora", "",
+		`train low-rank matrices beside weights of two axes of a network of an ONNX file, and the last layer, nothing else `+
+			`that --train-only does not name: "attn\.qkv\.weight:8" is a regular expression on names and the rank; :16 `+
+			`behind it is alpha (default: the rank)`)
 	f.StringVar(&t.miner, "miner", "", "miner of the rule's triplets (default: easy-positive) or of the loss's pairs or "+
 		"triplets (default: all): "+strings.Join(miners.Names(), ", "))
 }
@@ -82,6 +86,7 @@ func (t *trainingFlags) changed(o train.Options, rate float64) (train.Options, e
 		"freeze-bn": {&o.FreezeBN, &t.options.FreezeBN}, "augment": {&o.Augment, &t.options.Augment},
 		"memory-bank": {&o.MemoryBank, &t.options.MemoryBank},
 		"train-only":  {&o.TrainOnly, &t.options.TrainOnly}, "freeze": {&o.Freeze, &t.options.Freeze},
+		"lora": {&o.LoRA, &t.options.LoRA},
 	} {
 		if t.flags.Changed(name) {
 			*to[0] = *to[1]

@@ -43,7 +43,8 @@ func TestTrainingFlags(t *testing.T) {
 	}
 	for _, bad := range [][2]string{
 		{"--optimizer", "lion"}, {"--schedule", "step?at=2"}, {"--head-lr", "x"}, {"--head-lr", "-1"}, {"--freeze-bn", "yes"},
-		{"--augment", "cutout"}, {"--memory-bank", "xbm?size=2"}, {"--miner", "ms"},
+		{"--augment", "cutout"}, {"--memory-bank", "xbm?size=2"}, {"--miner", "ms"}, {"--lora", "qkv"},
+		{"--lora", "qkv:4"},
 	} {
 		if _, err := flaggedConfig(t, bad[0], bad[1]); !isUsage(err) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v, want an error of the command line", bad, err)
