@@ -18,26 +18,25 @@ import (
 type Length struct {
 	Data  string
 	Rules []string
-	Steps []int // Ascending.
-	// Scores are Recall@1 in percent by rule and number of steps.
-	Scores [][]stats.Mean
+	Steps []int          // Ascending.
+	Ours  [][]stats.Mean // Recall@1 in percent by number of steps and rule.
 	// Paper are the paper's scores of the rules on PaperData, its data set in the same role; nil if there are none.
 	PaperData string
 	Paper     []stats.Mean
 }
 
 func (l Length) check() error {
-	if len(l.Steps) == 0 || len(l.Rules) == 0 || len(l.Scores) != len(l.Rules) {
-		return fmt.Errorf("lengths on %s: %d rules and %d numbers of steps, but %d rows of scores", l.Data, len(l.Rules),
-			len(l.Steps), len(l.Scores))
+	if len(l.Steps) == 0 || len(l.Rules) == 0 || len(l.Ours) != len(l.Steps) {
+		return fmt.Errorf("lengths on %s: %d rules and %d numbers of steps, but scores of %d", l.Data, len(l.Rules),
+			len(l.Steps), len(l.Ours))
 	}
 	if l.Paper != nil && len(l.Paper) != len(l.Rules) {
 		return fmt.Errorf("lengths on %s: %d of the paper's scores for %d rules", l.Data, len(l.Paper), len(l.Rules))
 	}
-	for i, row := range l.Scores {
-		if len(row) != len(l.Steps) {
-			return fmt.Errorf("lengths on %s: %s has %d scores for %d numbers of steps", l.Data, l.Rules[i], len(row),
-				len(l.Steps))
+	for i, ours := range l.Ours {
+		if len(ours) != len(l.Rules) {
+			return fmt.Errorf("lengths on %s: %d steps have %d scores for %d rules", l.Data, l.Steps[i], len(ours),
+				len(l.Rules))
 		}
 	}
 	if !slices.IsSorted(l.Steps) || l.Steps[0] < 1 {
@@ -61,15 +60,8 @@ func checkLengths(sets []Length) error {
 // orders returns the rank correlations of the rules at each length with those at the next, and with the paper's.
 func (l Length) orders() ([]Markup, error) {
 	var out []Markup
-	at := func(j int) []stats.Mean {
-		column := make([]stats.Mean, len(l.Rules))
-		for i := range l.Rules {
-			column[i] = l.Scores[i][j]
-		}
-		return column
-	}
 	for j := range len(l.Steps) - 1 {
-		a, err := stats.CompareRanks(at(j), at(j+1))
+		a, err := stats.CompareRanks(l.Ours[j], l.Ours[j+1])
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +72,7 @@ func (l Length) orders() ([]Markup, error) {
 		return out, nil
 	}
 	for j, steps := range l.Steps {
-		a, err := stats.CompareRanks(at(j), l.Paper)
+		a, err := stats.CompareRanks(l.Ours[j], l.Paper)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +108,7 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 			for j := range most {
 				cell := Text("–")
 				if j < len(l.Steps) {
-					cell = Scored(l.Scores[i][j])
+					cell = Scored(l.Ours[j][i])
 				}
 				row = append(row, cell)
 			}
@@ -144,11 +136,11 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 	for k, l := range sets {
 		p := newPlot(l.Data, "steps of training", "Recall@1, %")
 		low, high := math.Inf(1), math.Inf(-1)
-		for i, row := range l.Scores {
-			for j, s := range row {
-				if !math.IsNaN(s.Mean) {
+		for i, rule := range l.Rules {
+			for j, ours := range l.Ours {
+				if s := ours[i]; !math.IsNaN(s.Mean) {
 					low, high = min(low, s.Mean-s.Std), max(high, s.Mean+s.Std)
-					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", l.Data, l.Rules[i], l.Steps[j], s))
+					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", l.Data, rule, l.Steps[j], s))
 				}
 			}
 		}
@@ -192,13 +184,13 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 		color color.NRGBA
 	}
 	var names []label
-	for i, row := range l.Scores {
-		_, pair, _ := strings.Cut(l.Rules[i], "/")
+	for i, rule := range l.Rules {
+		_, pair, _ := strings.Cut(rule, "/")
 		pair, _, _ = strings.Cut(pair, "/")
 		look := pairLook(pair)
 		var points []vg.Point
-		for j, s := range row {
-			if !math.IsNaN(s.Mean) {
+		for j, ours := range l.Ours {
+			if s := ours[i]; !math.IsNaN(s.Mean) {
 				at := vg.Point{X: x(math.Log2(float64(l.Steps[j]))), Y: y(s.Mean)}
 				if s.Std > 0 {
 					c.StrokeLine2(stroke(look.color, 0.8), at.X, y(s.Mean-s.Std), at.X, y(s.Mean+s.Std))
@@ -213,7 +205,7 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 		for _, at := range points {
 			c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.8), Shape: look.shape}, at)
 		}
-		names = append(names, label{points[len(points)-1].Y, l.Rules[i], look.color})
+		names = append(names, label{points[len(points)-1].Y, rule, look.color})
 	}
 	slices.SortStableFunc(names, func(a, b label) int { return int(math.Copysign(1, float64(a.at-b.at))) })
 	const apart = vg.Length(10)

@@ -11,11 +11,10 @@ func someLengths() []Length {
 	return []Length{
 		{Data: "minicar", Rules: []string{"cos/con/con", "cos/lin/con", "cos/sig-ms/con"}, Steps: []int{720, 1440, 2880},
 			PaperData: "CAR", Paper: []stats.Mean{{Mean: 70, N: 5}, {Mean: 72, N: 5}, {Mean: 60, N: 5}},
-			Scores: [][]stats.Mean{{{Mean: 70, Std: 1, N: 3}, {Mean: 71, N: 1}, {Mean: 72, N: 1}},
-				{{Mean: 69, Std: 1, N: 3}, {Mean: 73, N: 1}, {Mean: 74, N: 1}},
-				{{Mean: 60, Std: 2, N: 3}, {Mean: 62, N: 1}, Missing}}},
+			Ours: [][]stats.Mean{{{Mean: 70, Std: 1, N: 3}, {Mean: 69, Std: 1, N: 3}, {Mean: 60, Std: 2, N: 3}},
+				{{Mean: 71, N: 1}, {Mean: 73, N: 1}, {Mean: 62, N: 1}}, {{Mean: 72, N: 1}, {Mean: 74, N: 1}, Missing}}},
 		{Data: "minishop", Rules: []string{"cos/con/con", "cos/lin/con"}, Steps: []int{600, 1200},
-			Scores: [][]stats.Mean{{{Mean: 80, N: 1}, {Mean: 80.2, N: 1}}, {{Mean: 80.1, N: 1}, {Mean: 80.1, N: 1}}}},
+			Ours: [][]stats.Mean{{{Mean: 80, N: 1}, {Mean: 80.1, N: 1}}, {{Mean: 80.2, N: 1}, {Mean: 80.1, N: 1}}}},
 	}
 }
 
@@ -40,8 +39,8 @@ func TestLengths(t *testing.T) {
 		}
 	}
 	bad := someLengths()
-	bad[0].Scores[1] = nil
-	if _, err := Lengths(bad, ""); err == nil || !strings.Contains(err.Error(), "cos/lin/con has 0 scores") {
+	bad[0].Ours[1] = nil
+	if _, err := Lengths(bad, ""); err == nil || !strings.Contains(err.Error(), "1440 steps have 0 scores") {
 		t.Error(err)
 	}
 	if _, err := LengthTable(nil, ""); err == nil {

@@ -125,16 +125,12 @@ func (t *Table) Results() []*runs.Result {
 // Order is a column of one of the paper's Tables 2 to 4: rules on a data set that differ in one part, which the paper
 // puts in an order, with our means at one or more presets.
 type Order struct {
-	Table           int    // Of the paper.
-	Data, PaperData string // Ours, and the paper's in the same role.
+	figures.Length     // Of a run at each preset, with the paper's means missing where it has none.
+	Table          int // Of the paper.
 	// Held is what the table's other column has otherwise: the direction in Table 3, the pair weight in Table 4. Table 2
 	// has none.
 	Held    string
-	Rules   []string
-	Paper   []stats.Mean // Recall@1 in percent, by rule; missing where the paper has none.
-	Presets []string
-	Steps   []int          // Of a run, by preset.
-	Ours    [][]stats.Mean // Recall@1 in percent, by preset and rule.
+	Presets []string // In the order of the steps.
 }
 
 // heldParts are the parts of a rule that name the columns of Tables 3 and 4, and variedParts those that name rows.
@@ -172,7 +168,7 @@ func Orders(number int, at ...*Table) ([]Order, error) {
 			j := slices.IndexFunc(out, func(o Order) bool { return o.Data == c.Data && o.Held == held })
 			if j < 0 {
 				j = len(out)
-				out = append(out, Order{Table: number, Data: c.Data, PaperData: c.PaperData, Held: held})
+				out = append(out, Order{Length: figures.Length{Data: c.Data, PaperData: c.PaperData}, Table: number, Held: held})
 			}
 			o := &out[j]
 			if len(o.Presets) == k {
@@ -321,15 +317,8 @@ func orderTable(caption, third, after figures.Markup, orders []Order, provenance
 func OrderLengths(orders []Order) []figures.Length {
 	out := make([]figures.Length, len(orders))
 	for i, o := range orders {
-		out[i] = figures.Length{Data: o.name(), Steps: o.Steps, PaperData: o.PaperData, Paper: o.Paper}
-		out[i].Rules = o.Rules
-		for j := range o.Rules {
-			var scores []stats.Mean
-			for _, ours := range o.Ours {
-				scores = append(scores, ours[j])
-			}
-			out[i].Scores = append(out[i].Scores, scores)
-		}
+		out[i] = o.Length
+		out[i].Data = o.name()
 	}
 	return out
 }

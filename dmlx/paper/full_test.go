@@ -77,7 +77,7 @@ func TestOrders(t *testing.T) {
 	if got := texts(CostTable(short, long), 1); got != "long | 8 | 60 | 4.0 | 1800 |  ·  · 0001-01-01 | 123" {
 		t.Error(got)
 	}
-	if l := OrderLengths(orders); len(l) != 1 || l[0].Scores[3][1].Mean != 80 || l[0].Paper[3].Mean != 77 {
+	if l := OrderLengths(orders); len(l) != 1 || l[0].Ours[1][3].Mean != 80 || l[0].Paper[3].Mean != 77 {
 		t.Errorf("%+v", l)
 	}
 

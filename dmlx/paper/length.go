@@ -3,6 +3,7 @@ package paper
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -78,13 +79,14 @@ func (t *Table) Lengths() []figures.Length {
 			rule = c.Row
 		}
 		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != rule {
-			l.Rules, l.Scores, l.Paper = append(l.Rules, rule), append(l.Scores, nil), append(l.Paper, c.Printed(3))
+			l.Rules, l.Paper = append(l.Rules, rule), append(l.Paper, c.Printed(3))
 		}
-		last := len(l.Rules) - 1
-		l.Scores[last] = append(l.Scores[last], c.Recall(1).Times(100))
-		if last == 0 {
-			l.Steps = append(l.Steps, c.Specs[0].Steps())
+		steps := c.Specs[0].Steps()
+		at := slices.Index(l.Steps, steps)
+		if at < 0 {
+			at, l.Steps, l.Ours = len(l.Steps), append(l.Steps, steps), append(l.Ours, nil)
 		}
+		l.Ours[at] = append(l.Ours[at], c.Recall(1).Times(100))
 	}
 	return out
 }
