@@ -3,11 +3,13 @@ package datasets
 import (
 	"context"
 	"crypto/md5"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -217,7 +219,8 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		_ = os.Remove(mark)
 		return fmt.Errorf("%w; it was removed: fetch it again, or from elsewhere", err)
 	}
-	if err := a.check(ctx, file, o); err != nil {
+	record, err := a.check(ctx, file, o)
+	if err != nil {
 		return nil, unfit(err)
 	}
 
@@ -251,6 +254,13 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	l, err := s.read(dir)
 	if err != nil {
 		return nil, err
+	}
+	if record != "" && len(l.Differs) == 0 { // Another file is not to be trusted later.
+		if err := durable.WriteFile(file+recordSuffix, []byte(record), 0o644); err != nil {
+			return nil, err
+		}
+		o.Note(fmt.Sprintf("no checksum of %s is published: its SHA-256 is recorded in %s, and later fetches must have it",
+			a.file, file+recordSuffix))
 	}
 	if ours && !o.Keep {
 		if len(l.Differs) > 0 {
@@ -316,40 +326,54 @@ func removeStale(dir, beginning string, folders bool) error {
 	return nil
 }
 
-// check compares a file with its published size and checksum. One that differs is broken.
-func (a *archive) check(ctx context.Context, name string, o *GetOptions) error {
-	if a.md5 == "" {
-		o.Note(fmt.Sprintf("no checksum of %s is published: only those inside it are checked", a.file))
-	}
+// check compares a file with its published size and checksum. Where none is published, it compares it with the record of
+// the first fetch, or returns what to record. A file that differs is broken.
+func (a *archive) check(ctx context.Context, name string, o *GetOptions) (record string, err error) {
 	file, err := durable.Open(name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return err
+		return "", err
 	}
-	differs := ""
 	if a.size != 0 && info.Size() != a.size {
-		differs = fmt.Sprintf("%d bytes, published are %d", info.Size(), a.size)
-	} else if a.md5 != "" {
-		h := md5.New() // Not against an adversary: it is what is published.
-		in := &tally{in: file, ctx: ctx, tell: func(done int64) { o.Progress("checking", done, info.Size()) }}
-		if _, err := io.Copy(h, in); ctx.Err() != nil {
-			return fmt.Errorf("stopped while checking; the same command goes on: %w", ctx.Err())
-		} else if err != nil {
-			return err
-		}
-		if sum := hex.EncodeToString(h.Sum(nil)); sum != a.md5 {
-			differs = fmt.Sprintf("MD5 %s, published is %s", sum, a.md5)
-		}
+		return "", broken{fmt.Errorf("it is not the published file: it has %d bytes, published are %d", info.Size(), a.size)}
 	}
-	if differs == "" {
-		return nil
+	h := md5.New() // Not against an adversary: it is what is published.
+	if a.md5 == "" {
+		h = sha256.New()
 	}
-	return broken{fmt.Errorf("it is not the published file: it has %s", differs)}
+	in := &tally{in: file, ctx: ctx, tell: func(done int64) { o.Progress("checking", done, info.Size()) }}
+	if _, err := io.Copy(h, in); ctx.Err() != nil {
+		return "", fmt.Errorf("stopped while checking; the same command goes on: %w", ctx.Err())
+	} else if err != nil {
+		return "", err
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	if a.md5 != "" {
+		if sum != a.md5 {
+			return "", broken{fmt.Errorf("it is not the published file: it has MD5 %s, published is %s", sum, a.md5)}
+		}
+		return "", nil
+	}
+	record = sum + "  " + a.file + "\n" // As sha256sum -c reads it.
+	first, err := durable.ReadAtMost(name+recordSuffix, durable.MaxText)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return record, nil
+	case err != nil:
+		return "", err
+	case string(first) != record:
+		return "", broken{fmt.Errorf("it is not the file that was fetched first: it has SHA-256 %s, which is not in %s; if it "+
+			"was published anew, remove that file", sum, name+recordSuffix)}
+	}
+	return "", nil
 }
+
+// recordSuffix ends the name of the file with the SHA-256 of an archive without a published checksum.
+const recordSuffix = ".sha256"
 
 // gone is an error that another attempt would not change.
 type gone struct{ error }

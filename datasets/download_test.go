@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/md5"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -431,7 +432,7 @@ func TestStoppedUnpackingGoesOn(t *testing.T) {
 		if _, err := set.get(t.Context(), getOptions(dir, &notes{})); err != nil {
 			t.Error(err)
 		}
-		if got := left(t, dir); !slices.Equal(got, []string{".SOP-mine", "SOP"}) {
+		if got := left(t, dir); !slices.Equal(got, []string{".SOP-mine", "SOP", "a.sha256"}) {
 			t.Errorf("left in the end: %q", got)
 		}
 	}
@@ -466,13 +467,13 @@ func TestGetRemovesWhatItFetched(t *testing.T) {
 		keep   bool
 		want   []string
 	}{
-		"fetched":            {whole(sop, a), nil, false, []string{"SOP"}},
-		"fetched, to keep":   {whole(sop, a), nil, true, []string{"SOP", "a.zip"}},
+		"fetched":            {whole(sop, a), nil, false, []string{"SOP", "a.zip.sha256"}},
+		"fetched, to keep":   {whole(sop, a), nil, true, []string{"SOP", "a.zip", "a.zip.sha256"}},
 		"fetched, not whole": {of(sop, a), nil, false, []string{"SOP", "a.zip", "a.zip.fetched"}},
-		"the user's":         {whole(sop, a), put, false, []string{"SOP", "a.zip"}},
+		"the user's":         {whole(sop, a), put, false, []string{"SOP", "a.zip", "a.zip.sha256"}},
 		"in a fetched one's place": {whole(sop, a), func(dir string) error {
 			return errors.Join(put(dir), writeJSON(filepath.Join(dir, "a.zip.fetched"), version{Size: int64(len(content))}))
-		}, false, []string{"SOP", "a.zip"}},
+		}, false, []string{"SOP", "a.zip", "a.zip.sha256"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -490,10 +491,54 @@ func TestGetRemovesWhatItFetched(t *testing.T) {
 			if got := left(t, dir); !slices.Equal(got, tc.want) {
 				t.Errorf("left: %q, want %q", got, tc.want)
 			}
-			if told := strings.Contains(strings.Join(said.lines, "\n"), "a.zip is kept"); told != (len(tc.want) == 3) {
+			told := strings.Contains(strings.Join(said.lines, "\n"), "a.zip is kept")
+			if told != slices.Contains(tc.want, "a.zip.fetched") {
 				t.Errorf("said %q", said.lines)
 			}
 		})
+	}
+}
+
+// An archive without a published checksum is trusted at its first fetch, and must be the same at later ones.
+func TestTrustOnFirstFetch(t *testing.T) {
+	t.Parallel()
+	content := zipball(t, fixture(t, "sop", fixtures.Size{}))
+	dir, said := t.TempDir(), &notes{}
+	fetch := func(content []byte) error {
+		if err := os.RemoveAll(filepath.Join(dir, sop.name)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := whole(sop, archive{file: "a.zip", url: newHost(t, content).URL}).get(t.Context(), getOptions(dir, said))
+		return err
+	}
+	record := filepath.Join(dir, "a.zip.sha256")
+	if err := fetch([]byte("<html>")); err == nil {
+		t.Error("a page is a set")
+	}
+	if _, err := os.Stat(record); err == nil {
+		t.Error("a page is trusted")
+	}
+	for range 2 {
+		if err := fetch(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := fmt.Sprintf("%x  a.zip\n", sha256.Sum256(content))
+	if got, err := os.ReadFile(record); err != nil || string(got) != want {
+		t.Errorf("recorded %q, %v; want %q", got, err, want)
+	}
+	if n := strings.Count(strings.Join(said.lines, "\n"), "no checksum of a.zip is published"); n != 1 {
+		t.Errorf("said %d times: %q", n, said.lines)
+	}
+	other := slices.Clone(content)
+	other[len(other)-1] ^= 1
+	checkErrorOf(t, fetch(other), "not the file that was fetched first", "a.zip.sha256", "remove that file",
+		"it was removed")
+	if err := os.Remove(record); err != nil {
+		t.Fatal(err)
+	}
+	if err := fetch(content); err != nil {
+		t.Error(err)
 	}
 }
 
