@@ -326,8 +326,8 @@ func removeStale(dir, beginning string, folders bool) error {
 	return nil
 }
 
-// check compares a file with its published size and checksum. Where none is published, it compares it with the record of
-// the first fetch, or returns what to record. A file that differs is broken.
+// check compares a file with its published size and checksum. Where none is published, it compares it with the record
+// of the first fetch, or returns what to record. A file that differs is broken.
 func (a *archive) check(ctx context.Context, name string, o *GetOptions) (record string, err error) {
 	file, err := durable.Open(name)
 	if err != nil {
@@ -339,7 +339,8 @@ func (a *archive) check(ctx context.Context, name string, o *GetOptions) (record
 		return "", err
 	}
 	if a.size != 0 && info.Size() != a.size {
-		return "", broken{fmt.Errorf("it is not the published file: it has %d bytes, published are %d", info.Size(), a.size)}
+		return "", broken{fmt.Errorf("it is not the published file: it has %d bytes, published are %d", info.Size(),
+			a.size)}
 	}
 	h := md5.New() // Not against an adversary: it is what is published.
 	if a.md5 == "" {
@@ -366,8 +367,8 @@ func (a *archive) check(ctx context.Context, name string, o *GetOptions) (record
 	case err != nil:
 		return "", err
 	case string(first) != record:
-		return "", broken{fmt.Errorf("it is not the file that was fetched first: it has SHA-256 %s, which is not in %s; if it "+
-			"was published anew, remove that file", sum, name+recordSuffix)}
+		return "", broken{fmt.Errorf("it is not the file that was fetched first: it has SHA-256 %s, which is not in %s; if "+
+			"it was published anew, remove that file", sum, name+recordSuffix)}
 	}
 	return "", nil
 }

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -179,7 +178,7 @@ func plantBeside(t *try) {
 	case 1:
 		t.must(os.Symlink(pick(t, []string{canary, filepath.Join(canary, "secret"), "/dev/zero", place}), place))
 	default:
-		t.must(syscall.Mkfifo(place, 0o644))
+		t.must(mkfifo(place))
 	}
 	for range 1 + t.IntN(3) {
 		args := pick(t, [][]string{{"search", "show", "x"}, {"search", "list"}, {"runs", "queue", "--json"},
@@ -204,7 +203,7 @@ func manyWriters(t *try) {
 	if planted {
 		place := filepath.Join(dir, pick(t, []string{name, filepath.Join("playground", ".board.json.lock")}))
 		if t.IntN(2) == 0 {
-			t.must(syscall.Mkfifo(place, 0o644))
+			t.must(mkfifo(place))
 		} else {
 			t.must(os.Symlink(filepath.Join(canary, "secret"), place))
 		}

@@ -96,7 +96,7 @@ func plantLink(t *try) {
 	t.must(os.RemoveAll(place))
 	if err := os.MkdirAll(filepath.Dir(place), 0o755); err == nil {
 		if t.IntN(8) == 0 {
-			t.must(syscall.Mkfifo(place, 0o644))
+			t.must(mkfifo(place))
 		} else {
 			t.must(os.Symlink(to, place))
 		}
