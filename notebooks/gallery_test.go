@@ -149,7 +149,7 @@ func TestGallery(t *testing.T) {
 }
 
 // shipped is a table or figure of the results that come with the repository; a missing run is an error.
-func shipped(t *testing.T, name string, preset presets.Preset) *paper.Report {
+func shipped(t *testing.T, name string, preset presets.Preset, own ...presets.Objective) *paper.Report {
 	store, err := runs.OpenStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func shipped(t *testing.T, name string, preset presets.Preset) *paper.Report {
 		return nil, fmt.Errorf("results of %s at the quick preset are missing: train them by "+
 			"dmlx reproduce %s --write-bundled FILE", name, name)
 	}
-	r, err := paper.Make(t.Context(), name, report.Request{Open: missing, Store: store, Preset: preset})
+	r, err := paper.Make(t.Context(), name, report.Request{Open: missing, Store: store, Preset: preset, Rows: own})
 	if err != nil {
 		t.Fatal(err)
 	}
