@@ -214,8 +214,7 @@ func TestDataGet(t *testing.T) {
 		v["splits"].(map[string]any)["train"].(map[string]any)["images"] != 12. {
 		t.Errorf("%v", v)
 	}
-	if !strings.Contains(stderr, "no checksum of CARS196.zip is published") ||
-		!strings.Contains(stderr, "not as published") {
+	if strings.Contains(stderr, "SHA-256 is recorded") || !strings.Contains(stderr, "not as published") {
 		t.Errorf("said %q", stderr)
 	}
 	var names []string
