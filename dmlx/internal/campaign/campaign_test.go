@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package campaign attacks runs and their stores: it kills, damages, fills disks, and plants links, strangers' files
 // and evil archives. Whatever happens, a run must come back with the numbers of an undisturbed one, to the bit, or be
 // refused with an error.
