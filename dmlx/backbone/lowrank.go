@@ -13,6 +13,22 @@ import (
 // LoRAAlpha is the metadata of weights with low-rank matrices: α of the factor α/rank.
 const LoRAAlpha = "lora_alpha"
 
+// The ends of the names of low-rank matrices, behind the name of their weight without ".weight", as PEFT has them.
+const (
+	lowRankA = ".lora_A.weight" // [rank, in]
+	lowRankB = ".lora_B.weight" // [out, rank]
+)
+
+// LowRank names the matrices A [rank, in] and B [out, rank] beside a weight [out, in].
+func LowRank(weight string) (a, b string) {
+	name := strings.TrimSuffix(weight, ".weight")
+	return name + lowRankA, name + lowRankB
+}
+
+// IsLowRankA and IsLowRankB report whether a weight is such a matrix, by its name.
+func IsLowRankA(name string) bool { return strings.HasSuffix(name, lowRankA) }
+func IsLowRankB(name string) bool { return strings.HasSuffix(name, lowRankB) }
+
 // MergeLowRank returns weights, a safetensors file, with W + (α/rank)·B·A in place of each weight W that has low-rank
 // matrices "….lora_A.weight" and "….lora_B.weight", and without these. Weights without the metadata [LoRAAlpha] are
 // returned as they are.
@@ -30,16 +46,17 @@ func MergeLowRank(data []byte) ([]byte, error) {
 	header, merged := map[string]any{metadataKey: meta}, []byte(nil)
 	names := slices.Sorted(maps.Keys(entries))
 	names = slices.DeleteFunc(names, func(name string) bool {
-		return strings.HasSuffix(name, ".lora_A.weight") || strings.HasSuffix(name, ".lora_B.weight")
+		return IsLowRankA(name) || IsLowRankB(name)
 	})
 	for _, name := range names {
 		w, begin := entries[name], len(merged)
 		if w.DType != "F32" {
 			return nil, fmt.Errorf("%s is %s: want F32", name, w.DType)
 		}
-		values, short := w.values(body), strings.TrimSuffix(name, ".weight")
-		if a, there := entries[short+".lora_A.weight"]; there {
-			b := entries[short+".lora_B.weight"]
+		values := w.values(body)
+		nameA, nameB := LowRank(name)
+		if a, there := entries[nameA]; there {
+			b := entries[nameB]
 			if len(w.Shape) != 2 || len(a.Shape) != 2 || a.DType != "F32" || b.DType != "F32" ||
 				a.Shape[1] != w.Shape[1] || !slices.Equal(b.Shape, []int{w.Shape[0], a.Shape[0]}) {
 				return nil, fmt.Errorf("the low-rank matrices of %s are of shapes %v and %v: they do not fit %v", name, a.Shape,

@@ -5,22 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
-)
 
-// The ends of the names of low-rank matrices, behind the name of their weight without ".weight", as PEFT has them.
-const (
-	LowRankA = ".lora_A.weight" // [rank, in]
-	LowRankB = ".lora_B.weight" // [out, rank]
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
-
-// lowRank names the matrices A and B of a weight.
-func lowRank(weight string) (a, b string) {
-	name := strings.TrimSuffix(weight, ".weight")
-	return name + LowRankA, name + LowRankB
-}
 
 // WithLoRA returns the network with W + scale·B·A in place of each parameter W [out, in] whose name matches: low-rank
 // adaptation (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", section 4.1). A [rank, in] and B
@@ -40,7 +29,7 @@ func (n *Network) WithLoRA(matches func(weight string) bool, rank int, scale flo
 				min(out, in))
 		}
 		m.adapted[w.Name] = true
-		a, b := lowRank(w.Name)
+		a, b := backbone.LowRank(w.Name)
 		for name, dims := range map[string][]int{a: {rank, in}, b: {out, rank}} {
 			if m.tensors[name] != nil {
 				return nil, fmt.Errorf("the file has low-rank matrices of its own, %s: merge them before the export", name)
@@ -61,6 +50,6 @@ func (e *evaluation) adapt(name string, w *Node) *Node {
 	if !e.adapted[name] {
 		return w
 	}
-	a, b := lowRank(name)
+	a, b := backbone.LowRank(name)
 	return Add(w, MulScalar(MatMul(e.weight(b), e.weight(a)), e.scale))
 }

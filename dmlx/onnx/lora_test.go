@@ -73,7 +73,7 @@ func TestLoRA(t *testing.T) {
 		slices.Sort(weights)
 		values := map[string][]float32{}
 		for i, name := range weights {
-			ofA, ofB := lowRank(name)
+			ofA, ofB := backbone.LowRank(name)
 			low = append(low, ofA, ofB)
 			for j, m := range []string{ofA, ofB} {
 				rng := sampling.Stream(1, uint64(90+j), uint64(i))
@@ -92,7 +92,7 @@ func TestLoRA(t *testing.T) {
 		nothing := func(*model.Store) {}
 		start := run(net, func(store *model.Store) {
 			for _, name := range weights {
-				ofA, _ := lowRank(name)
+				ofA, _ := backbone.LowRank(name)
 				assign(store, ofA, values[ofA])
 			}
 		}, low)
@@ -106,7 +106,7 @@ func TestLoRA(t *testing.T) {
 		}, low)
 		want := run(plain, func(store *model.Store) {
 			for _, name := range weights {
-				ofA, ofB := lowRank(name)
+				ofA, ofB := backbone.LowRank(name)
 				w, in := plain.tensors[name].float32s(), plain.tensors[name].dims[1]
 				for i := range w {
 					for k := range rank {
@@ -128,7 +128,7 @@ func TestLoRA(t *testing.T) {
 		}
 		compare("features", got[0], want[0], 1e-6)
 		for i, name := range weights {
-			ofA, ofB := lowRank(name)
+			ofA, ofB := backbone.LowRank(name)
 			dims, dw := plain.tensors[name].dims, want[1+i]
 			da, db := make([]float32, rank*dims[1]), make([]float32, dims[0]*rank)
 			for j, d := range dw {

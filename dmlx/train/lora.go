@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
@@ -154,7 +155,7 @@ func (c Config) validateLoRA() error {
 func drawLowRank(n *onnx.Network, store *model.Store, seed uint64) error {
 	for _, path := range n.Variables() {
 		name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
-		if !strings.HasSuffix(name, onnx.LowRankA) {
+		if !backbone.IsLowRankA(name) {
 			continue
 		}
 		v := store.GetVariable(path)

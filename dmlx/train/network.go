@@ -266,7 +266,7 @@ func (o Options) part() (p part, err error) {
 // trains reports whether a weight is trained. The last layer always is, and so are low-rank matrices, beside which
 // other weights are trained if a pattern names them.
 func (p part) trains(name string) bool {
-	lowRank := strings.HasSuffix(name, onnx.LowRankA) || strings.HasSuffix(name, onnx.LowRankB)
+	lowRank := backbone.IsLowRankA(name) || backbone.IsLowRankB(name)
 	if strings.HasPrefix(name, "fc.") || p.lora != nil && lowRank {
 		return true
 	}
