@@ -114,6 +114,22 @@ func Scored(s stats.Mean) Cell {
 	return c
 }
 
+// Row returns cells: a [Cell] as it is, a mean as by [Scored], and anything else as its text.
+func Row(values ...any) []Cell {
+	out := make([]Cell, len(values))
+	for i, v := range values {
+		switch v := v.(type) {
+		case Cell:
+			out[i] = v
+		case stats.Mean:
+			out[i] = Scored(v)
+		default:
+			out[i] = Text(fmt.Sprint(v))
+		}
+	}
+	return out
+}
+
 // Shade shades the scores of some cells as the paper does, from white at the lowest mean to the tint at the highest.
 func Shade(cells ...*Cell) {
 	low, high := math.Inf(1), math.Inf(-1)

@@ -81,11 +81,7 @@ func ownSweep(table int) func(presets.Preset, presets.Objective) ([]Cell, error)
 // order under each, the loss at other rates, and the paper's statements on it.
 func sweepTable(ctx context.Context, q report.Request, of Study) (*Report, error) {
 	return study(ctx, of, q, func(t *Table, provenance string) ([]report.Part, error) {
-		sweep, err := sweeps.Read(of.Name, t.SweepPoints())
-		if err != nil {
-			return nil, err
-		}
-		s, err := sweep.Figures(provenance)
+		s, err := sweeps.Read(of.Name, t.Scores(), provenance)
 		if err != nil {
 			return nil, err
 		}
@@ -94,17 +90,4 @@ func sweepTable(ctx context.Context, q report.Request, of Study) (*Report, error
 			{Name: "robustness", Of: s.Robustness()},
 			{Name: "statements", Of: s.Statements()}}, nil
 	})
-}
-
-// SweepPoints returns a table's cells for [sweeps.Read]: Recall@1 in percent at each learning rate.
-func (t *Table) SweepPoints() []sweeps.Point {
-	out := make([]sweeps.Point, len(t.Cells))
-	for i, c := range t.Cells {
-		out[i] = sweeps.Point{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, LR: c.LR, Test: c.Recall(1).Times(100),
-			HeldOut: c.HeldOutRecall(1).Times(100)}
-		if c.Objective != nil {
-			out[i].Own, out[i].Rule, out[i].Label = true, c.Objective.String(), c.Objective.Label
-		}
-	}
-	return out
 }

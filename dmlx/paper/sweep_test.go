@@ -3,7 +3,6 @@ package paper
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"testing"
 
@@ -13,32 +12,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
-
-func TestSweepPoints(t *testing.T) {
-	run := func(test, heldOut float64) *runs.Result {
-		return &runs.Result{Measures: train.Measures{Recall: map[int]float64{1: test},
-			HeldOutRecall: map[int]float64{1: heldOut}}}
-	}
-	table := &Table{Cells: []Cell{
-		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.3, Runs: []*runs.Result{run(0.6, 0.8), run(0.7, 0.7)}},
-		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.6,
-			Runs: []*runs.Result{{Measures: train.Measures{Diverged: "NaN"}}}},
-		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 1.2},
-	}}
-	points := table.SweepPoints()
-	p := points[0]
-	if p.Rule != "euc/con/con" || p.Data != "minicar" || p.Paper != "CAR" || p.LR != 0.3 ||
-		math.Abs(p.Test.Mean-65) > 1e-9 || math.Abs(p.HeldOut.Mean-75) > 1e-9 ||
-		p.Test.N != 2 {
-		t.Errorf("%+v", p)
-	}
-	if p = points[1]; !math.IsNaN(p.Test.Mean) || p.Test.Diverged != 1 || p.HeldOut.Diverged != 1 {
-		t.Errorf("diverged: %+v", p)
-	}
-	if p = points[2]; !math.IsNaN(p.Test.Mean) || p.Test.Diverged != 0 {
-		t.Errorf("not run: %+v", p)
-	}
-}
 
 // Without a run a sweep shows the paper's numbers, says how many runs it lacks, and asks for no backend.
 func TestSweepWithoutRuns(t *testing.T) {

@@ -3,7 +3,6 @@ package sweeps
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
@@ -125,47 +124,4 @@ func points(d float64) string {
 		return "diverged"
 	}
 	return fmt.Sprintf("%.1f", d)
-}
-
-// statements returns the paper's statements on the sweep, each decided by the paper's numbers and by ours in each block
-// of rows that has both of its rows.
-func (s *Sweep) statements() []figures.SweepStatement {
-	var blocks []string
-	for _, r := range s.rows {
-		if !slices.Contains(blocks, r.block) {
-			blocks = append(blocks, r.block)
-		}
-	}
-	var out []figures.SweepStatement
-	for _, st := range s.kind.statements {
-		drawn := figures.SweepStatement{Says: st.says,
-			Means: st.better.describe(s.kind.rows.label(st.a), s.kind.rows.label(st.b))}
-		for _, block := range blocks {
-			find := func(name string) int {
-				return slices.IndexFunc(s.rows, func(r row) bool { return r.name == name && r.block == block })
-			}
-			a, b := find(st.a), find(st.b)
-			if a < 0 || b < 0 {
-				continue
-			}
-			var d figures.SweepDecision
-			if s.kind.blocks != nil {
-				d.Block = s.kind.blocks.label(block)
-			}
-			for set := range s.sets {
-				var theirs, ours figures.Markup
-				x, y := s.rows[a].Cells[set], s.rows[b].Cells[set]
-				if st.paper == "" || st.paper == s.sets[set].Paper {
-					theirs = st.better.decide(x.Theirs, y.Theirs)
-					ours = st.better.decide(x.Ours, y.Ours)
-				}
-				d.Theirs, d.Ours = append(d.Theirs, theirs), append(d.Ours, ours)
-			}
-			drawn.Decisions = append(drawn.Decisions, d)
-		}
-		if drawn.Decisions != nil {
-			out = append(out, drawn)
-		}
-	}
-	return out
 }

@@ -2,7 +2,7 @@
 //
 // It selects a rate for each rule in two ways: by test recall, as the paper does, and by the recall on training classes
 // that were held out. It then computes how much the first selection flatters, how much recall other rates lose, and
-// whether the paper's statements on the rates hold. Package figures draws the results.
+// whether the paper's statements on the rates hold.
 package sweeps
 
 import (
@@ -14,212 +14,275 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Point is one rule at one learning rate on one data set: Recall@1 in percent.
-type Point struct {
-	Rule  string // Direction, pair weight and triplet weight: "cos/con/con".
-	Data  string // Our data set.
-	Paper string // The paper's data set in the same role; empty if there is none.
-	LR    float64
-	// Test is on the test classes, HeldOut on training classes that were held out, both from the same runs.
-	// [figures.Missing] stands for a point without a run.
-	Test, HeldOut stats.Mean
-	// Own marks a row of the user's own, which the paper does not have: any rule, or the name of a loss. Label names the
-	// row; by default it is that of [figures.RowLabel].
-	Own   bool
-	Label figures.Markup
-}
-
-// id tells the rows of a sweep apart. A row of the user's own may have the rule of one of the paper's, at other rates.
-func (p Point) id() string {
-	if p.Own && p.Label != "" {
-		return p.Rule + ", " + p.Label
-	}
-	return p.Rule
-}
-
-// part is one of the three parts of a rule.
-type part struct {
-	scores.Column
-	title string
-}
-
-func (p part) label(name string) figures.Markup { return figures.PartLabel(p.Column, name) }
-
-var (
-	direction     = &part{scores.Direction, "Direction"}
-	pairWeight    = &part{scores.Pair, "PairWeight"}
-	tripletWeight = &part{scores.Triplet, "TripletWeight"}
-)
-
 // kind describes one of the paper's sweeps.
 type kind struct {
-	table        string
-	number, main int   // The numbers of its table, and of the table that has the recall at the best rates.
-	rows, blocks *part // The part that the rows vary, and the one that the blocks of rows vary, or nil.
-	compared     string
-	tint         color.NRGBA
-	statements   []statement
+	number, main   int           // The numbers of its table, and of the table that has the recall at the best rates.
+	varied, blocks scores.Column // The part that the rows vary, and the one that the blocks of rows vary, or "".
+	compared       string
+	tint           color.NRGBA
+	statements     []statement
 }
 
 var kinds = []kind{
-	{"table6", 6, 2, direction, nil, "gradient directions", figures.Red, directionStatements},
-	{"table7", 7, 3, pairWeight, direction, "pair weights", figures.LeafGreen, pairStatements},
-	{"table8", 8, 4, tripletWeight, pairWeight, "triplet weights", figures.BrightSky, tripletStatements},
+	{6, 2, scores.Direction, "", "gradient directions", figures.Red, directionStatements},
+	{7, 3, scores.Pair, scores.Direction, "pair weights", figures.LeafGreen, pairStatements},
+	{8, 4, scores.Triplet, scores.Pair, "triplet weights", figures.BrightSky, tripletStatements},
 }
 
 // Sweep holds our sweep beside one of the paper's. The rates of the two are on different scales. The shapes of the
 // curves, in factors of the rate, can be compared.
 type Sweep struct {
-	kind kind
-	sets []figures.SweepSet
-	rows []row // Rows of one block are adjacent.
+	kind
+	provenance string
+	sets       []set
+	rows       []*row // Rows of one block are adjacent.
 }
 
-// row holds the curves of a rule by data set.
+// set is a data set of ours with the paper's data set beside it, "" without one.
+type set struct{ data, paper string }
+
+// row is a rule. Its id tells it from others: a row of the user's own may have the rule of one of the paper's, at other
+// rates. Its name is the part that the rows vary, or the rule of a row of the user's own.
 type row struct {
-	figures.SweepRow
-	name, block string
-	main        []stats.Mean // From the paper's table of the best rates, for rules that its sweep leaves out.
+	id, name, block   string
+	label, blockLabel figures.Markup
+	cells             []cell // By data set.
 }
 
-// Read returns the sweep "table6" of the directions, "table7" of the pair weights or "table8" of the triplet weights.
-// Rows and data sets keep the order of the points. A point without a run counts too: its curve has no best rate yet.
-// Read returns an error for another table, for duplicate points, and for a learning rate that is not positive.
-func Read(table string, points []Point) (*Sweep, error) {
-	var names []string
-	for _, k := range kinds {
-		if k.table == table {
-			s := &Sweep{kind: k}
-			if err := s.fill(points); err != nil {
-				return nil, fmt.Errorf("%s: %w", table, err)
-			}
-			return s, nil
-		}
-		names = append(names, k.table)
+// cell holds the curves of a rule on a data set; the paper's is empty if it leaves the rule out.
+type cell struct {
+	ours, theirs scores.Curve
+	// byTest is selected by test recall, byHeldOut by the recall on held-out classes. Both have the LR 0 if one of them
+	// cannot be selected, and lack says why. paper may have a recall with the LR 0, whose rate the paper does not print.
+	byTest, byHeldOut, paper selected
+	lack                     figures.Markup
+}
+
+// selected is a learning rate with the recalls of its runs.
+type selected struct {
+	scores.AtRate
+	atEdge bool // Whether it is the lowest or the highest rate that was tried.
+	rank   int  // By test recall among the rules for which both protocols select a rate, from 0.
+}
+
+// chosen reports whether both protocols select a rate.
+func (c cell) chosen() bool { return c.byTest.LR > 0 }
+
+// optimism is the test recall of byTest less that of byHeldOut, in points.
+func (c cell) optimism() float64 { return c.byTest.Test.Mean - c.byHeldOut.Test.Mean }
+
+// Read returns the sweep "table6" of the directions, "table7" of the pair weights or "table8" of the triplet weights,
+// from Recall@1 on test and on held-out classes. Rows and data sets keep the order of the scores. A planned run counts
+// too: its curve has no best rate yet. Read returns an error for another table, for duplicates, and for a learning rate
+// that is not positive.
+func Read(table string, all scores.Table, provenance string) (*Sweep, error) {
+	at := slices.IndexFunc(kinds, func(k kind) bool { return table == fmt.Sprint("table", k.number) })
+	if at < 0 {
+		return nil, fmt.Errorf("no sweep %q: want one of table6, table7, table8", table)
 	}
-	return nil, fmt.Errorf("no sweep %q: want one of %s", table, strings.Join(names, ", "))
+	s := &Sweep{kind: kinds[at], provenance: provenance}
+	if err := s.fill(all); err != nil {
+		return nil, fmt.Errorf("%s: %w", table, err)
+	}
+	for i := range s.sets {
+		s.choose(i)
+	}
+	return s, nil
 }
 
-func (s *Sweep) fill(points []Point) error {
-	if len(points) == 0 {
+func byRate(a, b scores.AtRate) int { return cmp.Compare(a.LR, b.LR) }
+
+func id(r scores.Row) string {
+	if r.Own && r.Label != "" {
+		return r.Rule + ", " + r.Label
+	}
+	return r.Rule
+}
+
+func (s *Sweep) fill(all scores.Table) error {
+	recall := all.Select(scores.Row{Measure: report.Recall(1)})
+	if len(recall) == 0 {
 		return errors.New("there are no results")
 	}
-	set := func(p Point) int {
-		return slices.IndexFunc(s.sets, func(set figures.SweepSet) bool { return set.Data == p.Data })
-	}
-	for _, p := range points {
-		switch i := set(p); {
-		case i < 0:
-			s.sets = append(s.sets, figures.SweepSet{Data: p.Data, Paper: p.Paper})
-		case s.sets[i].Paper != p.Paper:
-			return fmt.Errorf("%s stands beside %q and beside %q: want one of the paper's data sets", p.Data,
-				s.sets[i].Paper, p.Paper)
+	for _, r := range recall {
+		if !(r.LR > 0) || math.IsInf(r.LR, 0) {
+			return fmt.Errorf("%s on %s has the learning rate %v; want a positive number", r.Rule, r.Data, r.LR)
 		}
+	}
+	for _, of := range recall.Group(scores.Data.Of) {
+		roles := of.Rows.Values(scores.Role.Of)
+		if len(roles) > 1 {
+			return fmt.Errorf("%s stands beside %q and beside %q: want one of the paper's data sets", of.Key, roles[0],
+				roles[1])
+		}
+		s.sets = append(s.sets, set{of.Key, roles[0]})
+	}
+	for _, of := range all.Group(id) {
+		ours, err := of.Rows.Select(scores.Row{Measure: report.Recall(1)}).Pivot(scores.Data.Of, scores.LR.Of)
+		if err != nil {
+			return err
+		}
+		r, err := s.newRow(of.Rows[0])
+		if err != nil {
+			return err
+		}
+		for i, set := range s.sets {
+			c := &r.cells[i].ours
+			for _, rate := range ours.Columns {
+				if at := ours.At(set.data, rate); at != nil {
+					held := of.Rows.Select(scores.Row{Data: set.data, LR: at[0].LR, Measure: report.HeldOut})
+					*c = append(*c, scores.AtRate{LR: at[0].LR, Test: at.Mean(), HeldOut: held.Mean()})
+				}
+			}
+			slices.SortFunc(*c, byRate)
+		}
+		s.rows = append(s.rows, r)
 	}
 	var blocks []string
-	for _, p := range points {
-		if !(p.LR > 0) || math.IsInf(p.LR, 0) {
-			return fmt.Errorf("%s on %s has the learning rate %v; want a positive number", p.Rule, p.Data, p.LR)
-		}
-		at := slices.IndexFunc(s.rows, func(r row) bool { return r.Rule == p.id() })
-		if at < 0 {
-			r, err := s.newRow(p)
-			if err != nil {
-				return err
-			}
-			at = len(s.rows)
-			s.rows, blocks = append(s.rows, r), append(blocks, r.block)
-		}
-		curve := &s.rows[at].Cells[set(p)].Ours
-		k, found := slices.BinarySearchFunc(*curve, p.LR,
-			func(v scores.AtRate, lr float64) int { return cmp.Compare(v.LR, lr) })
-		if found {
-			return fmt.Errorf("%s on %s occurs twice at the learning rate %g", p.Rule, p.Data, p.LR)
-		}
-		*curve = slices.Insert(*curve, k, scores.AtRate{LR: p.LR, Test: p.Test, HeldOut: p.HeldOut})
+	for _, r := range s.rows {
+		blocks = append(blocks, r.block)
 	}
-	slices.SortStableFunc(s.rows, func(a, b row) int {
+	slices.SortStableFunc(s.rows, func(a, b *row) int {
 		return cmp.Compare(slices.Index(blocks, a.block), slices.Index(blocks, b.block))
 	})
 	return nil
 }
 
-// newRow returns the row of a point with the paper's curves, and with empty ones for ours.
-func (s *Sweep) newRow(p Point) (row, error) {
-	rule := p.Rule
-	var score scores.Row
-	score.SetRule(rule)
-	if score.Direction == "" && !p.Own {
-		return row{}, fmt.Errorf("rule %q: want direction/pair/triplet", rule)
+// newRow returns the row of a score with the paper's curves, and with empty ones for ours.
+func (s *Sweep) newRow(of scores.Row) (*row, error) {
+	if of.Direction == "" && !of.Own {
+		return nil, fmt.Errorf("rule %q: want direction/pair/triplet", of.Rule)
 	}
-	var blocks scores.Column
-	if s.kind.blocks != nil {
-		blocks = s.kind.blocks.Column
-	}
-	r := row{name: rule, block: blocks.Of(score), SweepRow: figures.SweepRow{Rule: p.id(),
-		Label: figures.RowLabel(score, s.kind.rows.Column, blocks), Cells: make([]figures.SweepCell, len(s.sets))}}
-	if s.kind.blocks != nil {
-		if r.Block = "–"; r.block != "" { // A loss has no part.
-			r.Block = s.kind.blocks.label(r.block)
+	r := &row{id: id(of), name: of.Rule, block: s.blocks.Of(of), label: figures.RowLabel(of, s.varied, s.blocks),
+		cells: make([]cell, len(s.sets))}
+	if s.blocks != "" {
+		if r.blockLabel = "–"; r.block != "" { // A loss has no part.
+			r.blockLabel = figures.PartLabel(s.blocks, r.block)
 		}
 	}
 	// A rule that takes more to be told than its row and block is the user's own.
-	own := p.Own || r.Label != s.kind.rows.label(s.kind.rows.Of(score))
+	own := of.Own || r.label != figures.PartLabel(s.varied, s.varied.Of(of))
 	if !own {
-		r.name = s.kind.rows.Of(score)
+		r.name = s.varied.Of(of)
 	}
-	if p.Own && p.Label != "" {
-		r.Label = p.Label
+	if of.Own {
+		r.label = cmp.Or(of.Label, r.label)
 	}
-	printed := scores.Printed().Select(scores.Row{Rule: rule})
 	for i, set := range s.sets {
 		var theirs scores.Table
-		if !own && set.Paper != "" {
-			theirs = printed.Select(scores.Row{Data: set.Paper})
+		if !own && set.paper != "" {
+			theirs = scores.Printed().Select(scores.Row{Rule: of.Rule, Data: set.paper})
 		}
-		curve := &r.Cells[i].Theirs
-		for _, p := range theirs.Select(scores.Row{Table: s.kind.number}) {
-			*curve = append(*curve, scores.AtRate{LR: p.LR, Test: p.Value, HeldOut: figures.Missing})
+		c := &r.cells[i]
+		for _, p := range theirs.Select(scores.Row{Table: s.number}) {
+			c.theirs = append(c.theirs, scores.AtRate{LR: p.LR, Test: p.Value, HeldOut: scores.Missing()})
 		}
-		slices.SortFunc(*curve, func(a, b scores.AtRate) int { return cmp.Compare(a.LR, b.LR) })
-		r.main = append(r.main, theirs.Select(scores.Row{Table: s.kind.main}).Mean())
+		slices.SortFunc(c.theirs, byRate)
+		c.paper.Test = theirs.Select(scores.Row{Table: s.main}).Mean()
 	}
 	return r, nil
 }
 
-// Curves returns our curve of a rule on a data set of ours, and the paper's on the data set in the same role. A curve
-// that there is none of is empty.
-func (s *Sweep) Curves(data, rule string) (ours, papers scores.Curve) {
-	set := slices.IndexFunc(s.sets, func(set figures.SweepSet) bool { return set.Data == data })
-	at := slices.IndexFunc(s.rows, func(r row) bool { return r.Rule == rule })
-	if set < 0 || at < 0 {
-		return nil, nil
+// choose selects the rates of each row on a data set, by both protocols and by the paper.
+func (s *Sweep) choose(set int) {
+	var chosen []*cell
+	for _, r := range s.rows {
+		c := &r.cells[set]
+		if best := c.theirs.Best(); best >= 0 {
+			c.paper = selected{AtRate: c.theirs[best], atEdge: c.theirs.AtEdge(best)}
+		}
+		i, j := c.ours.Best(), c.ours.BestHeldOut()
+		switch {
+		case !c.ours.Complete():
+			c.lack = fmt.Sprintf("%d of %d rates have been run.", c.ours.Ran(), len(c.ours))
+		case i < 0:
+			c.lack = "A run diverged at every rate."
+		case j < 0:
+			c.lack = "The runs hold no classes out."
+		default:
+			c.byTest = selected{AtRate: c.ours[i], atEdge: c.ours.AtEdge(i)}
+			c.byHeldOut = selected{AtRate: c.ours[j], atEdge: c.ours.AtEdge(j)}
+			chosen = append(chosen, c)
+		}
 	}
-	return s.rows[at].Cells[set].Ours, s.rows[at].Cells[set].Theirs
+	for _, of := range []func(*cell) *selected{func(c *cell) *selected { return &c.paper },
+		func(c *cell) *selected { return &c.byTest }, func(c *cell) *selected { return &c.byHeldOut }} {
+		// Ties keep the order of the rows, so that each has a place of its own in the picture. NaN comes last.
+		order := slices.Clone(chosen)
+		slices.SortStableFunc(order, func(a, b *cell) int { return cmp.Compare(of(b).Test.Mean, of(a).Test.Mean) })
+		for i, c := range order {
+			of(c).rank = i
+		}
+	}
 }
 
-// Figures returns the tables and pictures of the sweep.
-func (s *Sweep) Figures(provenance string) (*figures.Sweep, error) {
-	d := figures.SweepData{Number: s.kind.number, Compared: s.kind.compared, Tint: s.kind.tint,
-		RowTitle: s.kind.rows.title, Sets: s.sets, Statements: s.statements(), Provenance: provenance}
-	if s.kind.blocks != nil {
-		d.BlockTitle = s.kind.blocks.title
+// Of returns our curve of a rule on a data set of ours, and the paper's on the data set in the same role. A curve that
+// there is none of is empty.
+func (s *Sweep) Of(data, rule string) (ours, papers scores.Curve) {
+	i := slices.IndexFunc(s.sets, func(set set) bool { return set.data == data })
+	at := slices.IndexFunc(s.rows, func(r *row) bool { return r.id == rule })
+	if i < 0 || at < 0 {
+		return nil, nil
 	}
-	choices := make([][]figures.SweepChoice, len(s.sets))
-	for set := range s.sets {
-		choices[set] = s.choices(set)
-		d.Notes = append(d.Notes, s.notes(set, choices[set])...)
-	}
-	for i, r := range s.rows {
-		for set := range s.sets {
-			r.Cells[set].Choice = choices[set][i]
+	return s.rows[at].cells[i].ours, s.rows[at].cells[i].theirs
+}
+
+// notes returns the notes on the protocols on a data set: the optimism of the first one, and the rank correlations of
+// both orders with each other and with the paper's.
+func (s *Sweep) notes(set int) []figures.Markup {
+	var onTest, onHeldOut, papers []stats.Mean
+	same, moved, edges, sum, most := 0, 0, 0, 0.0, 0.0
+	for _, r := range s.rows {
+		c := r.cells[set]
+		if !c.chosen() {
+			continue
 		}
-		d.Rows = append(d.Rows, r.SweepRow)
+		onTest, onHeldOut = append(onTest, c.byTest.Test), append(onHeldOut, c.byHeldOut.Test)
+		papers = append(papers, c.paper.Test)
+		sum, most = sum+c.optimism(), max(most, c.optimism())
+		if c.byTest.LR == c.byHeldOut.LR {
+			same++
+		}
+		if c.byTest.rank != c.byHeldOut.rank {
+			moved++
+		}
+		if c.byTest.atEdge {
+			edges++
+		}
 	}
-	return figures.DrawSweep(d)
+	data, n := s.sets[set], len(onTest)
+	if n == 0 {
+		return nil
+	}
+	out := []figures.Markup{
+		fmt.Sprintf("On %s, %d of %d configurations: both choose the same rate for %d; optimism is %.1f points in the mean "+
+			"and %.1f at most; %d change their rank; the rate chosen on test is at its grid's edge for %d.", data.data, n,
+			len(s.rows), same, sum/float64(n), most, moved, edges),
+		fmt.Sprintf("Order on %s (Spearman): one protocol against the other %s.", data.data,
+			correlation(onTest, onHeldOut, false)),
+	}
+	if data.paper != "" {
+		out = append(out, fmt.Sprintf("Order on %s against the paper's on %s: chosen on test %s; chosen on held-out "+
+			"classes %s.", data.data, data.paper, correlation(onTest, papers, true), correlation(onHeldOut, papers, true)))
+	}
+	return out
+}
+
+// correlation formats the rank correlation of two lists of means. Both protocols read the same runs, so that the
+// interval and the p-value, which assume independent lists, are left out for these.
+func correlation(a, b []stats.Mean, independent bool) string {
+	r, err := stats.CompareRanks(a, b)
+	switch {
+	case err != nil:
+		return err.Error()
+	case math.IsNaN(r.Rho) || independent:
+		return r.String()
+	}
+	return fmt.Sprintf("ρ = %s, n = %d", strings.Replace(fmt.Sprintf("%.2f", r.Rho), "-", "−", 1), r.N)
 }

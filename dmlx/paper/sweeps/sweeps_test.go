@@ -15,62 +15,62 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// paperPoints returns the paper's own sweep in place of ours. Each recall is moved by shift and by a little of its own,
-// and each rate is multiplied by a factor, because our rates are on another scale. Held-out recall moves differently.
-func paperPoints(t *testing.T, table int, shift, wobble, factor float64) []Point {
-	t.Helper()
-	results := scores.Printed().Select(scores.Row{Table: table})
-	var out []Point
-	for i, r := range results {
-		out = append(out, Point{Rule: r.Rule,
-			Data:  map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Data],
-			Paper: r.Data, LR: math.Round(1e6*factor*r.LR) / 1e6,
-			Test:    stats.Mean{Mean: r.Value.Mean + shift + wobble*math.Sin(float64(7*i)), N: 1},
-			HeldOut: stats.Mean{Mean: r.Value.Mean + 4 + 2*wobble*math.Cos(float64(3*i)), N: 1}})
+// point returns the scores of a rule on a data set in the role of one of the paper's, at one learning rate.
+func point(rule, data, role string, lr float64, test, heldOut stats.Mean) scores.Table {
+	r := scores.Row{Data: data, Role: role, LR: lr, Measure: "R@1", Value: test}
+	r.SetRule(rule)
+	held := r
+	held.Measure, held.Value = "held-out R@1", heldOut
+	return scores.Table{r, held}
+}
+
+// paperScores returns the paper's own sweep in place of ours. Each recall is moved by shift and by a little of its own,
+// and each rate is multiplied by a factor, because our rates are on another scale. Held-out recall moves differently. A
+// change may alter points.
+func paperScores(table int, shift, wobble, factor float64,
+	change func(rule, set string, lr *float64, test, heldOut *stats.Mean)) (out scores.Table) {
+	for i, r := range scores.Printed().Select(scores.Row{Table: table}) {
+		lr := math.Round(1e6*factor*r.LR) / 1e6
+		test := stats.Mean{Mean: r.Value.Mean + shift + wobble*math.Sin(float64(7*i)), N: 1}
+		heldOut := stats.Mean{Mean: r.Value.Mean + 4 + 2*wobble*math.Cos(float64(3*i)), N: 1}
+		if change != nil {
+			change(r.Rule, r.Data, &lr, &test, &heldOut)
+		}
+		data := map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Data]
+		out = append(out, point(r.Rule, data, r.Data, lr, test, heldOut)...)
 	}
 	return out
 }
 
 var diverged = stats.Mean{Mean: math.NaN(), Diverged: 1}
 
-// withGaps returns a sweep like Table 7 with diverged runs, missing runs, and other rates for one pair weight.
-func withGaps(t *testing.T) []Point {
-	t.Helper()
-	points := paperPoints(t, 7, -4, 1, 3)
-	for i := range points {
-		p := &points[i]
-		if strings.Contains(p.Rule, "/sig-ms/") {
-			p.LR /= 4
-			if p.Paper == "In-shop" && p.LR >= 3 {
-				p.Test, p.HeldOut = diverged, diverged
-			}
-		}
-		if p.Rule == "cos/euc/con" && p.LR > 0.5 && p.Paper == "CAR" || p.Rule == "euc/lin/con" {
-			p.Test, p.HeldOut = figures.Missing, figures.Missing
+// gaps are diverged runs, missing runs, and other rates for one pair weight of Table 7.
+func gaps(rule, set string, lr *float64, test, heldOut *stats.Mean) {
+	if strings.Contains(rule, "/sig-ms/") {
+		*lr /= 4
+		if set == "In-shop" && *lr >= 3 {
+			*test, *heldOut = diverged, diverged
 		}
 	}
-	return points
+	if rule == "cos/euc/con" && *lr > 0.5 && set == "CAR" || rule == "euc/lin/con" {
+		*test, *heldOut = scores.Missing(), scores.Missing()
+	}
 }
 
-// read returns a sweep and its drawings.
-func read(t *testing.T, table string, points []Point) (*Sweep, *figures.Sweep) {
+func read(t *testing.T, table string, all scores.Table) *Sweep {
 	t.Helper()
-	s, err := Read(table, points)
+	s, err := Read(table, all, "preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01")
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := s.Figures("preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, drawn
+	return s
 }
 
 // The golden files in testdata are written with -regen.
 func TestTables(t *testing.T) {
-	for table, points := range map[string][]Point{"table6": paperPoints(t, 6, -3, 1, 3), "table7": withGaps(t),
-		"table8": paperPoints(t, 8, -3, 1, 2)} {
-		_, s := read(t, table, points)
+	for table, all := range map[string]scores.Table{"table6": paperScores(6, -3, 1, 3, nil),
+		"table7": paperScores(7, -4, 1, 3, gaps), "table8": paperScores(8, -3, 1, 2, nil)} {
+		s := read(t, table, all)
 		for part, of := range map[string]*figures.Table{"": s.Table(), "protocols": s.Protocols(),
 			"robustness": s.Robustness(), "statements": s.Statements()} {
 			for _, format := range of.Formats() {
@@ -107,7 +107,7 @@ func curve(test, heldOut []float64) scores.Curve {
 			case math.IsInf(v, -1):
 				return stats.Mean{Mean: math.NaN(), Diverged: 1}
 			case math.IsNaN(v):
-				return figures.Missing
+				return scores.Missing()
 			}
 			return stats.Mean{Mean: v, N: 1}
 		}
@@ -161,26 +161,26 @@ func TestCurve(t *testing.T) {
 
 // The protocols disagree on the rate of one rule, which changes its rank.
 func TestProtocols(t *testing.T) {
-	var points []Point
+	var all scores.Table
 	for rule, c := range map[string]scores.Curve{
 		"euc/con/con":      curve([]float64{60, 61, 62, 60}, []float64{70, 71, 72, 70}),
 		"cos/con/con":      curve([]float64{60, 66, 61.5, 60}, []float64{70, 71, 73, 70}),
 		"cos-orth/con/con": curve([]float64{60, 64, 63, 60}, []float64{70, 75, 73, 70}),
 	} {
 		for _, v := range c {
-			points = append(points, Point{Rule: rule, Data: "minicar", Paper: "CAR", LR: v.LR, Test: v.Test,
-				HeldOut: v.HeldOut})
+			all = append(all, point(rule, "minicar", "CAR", v.LR, v.Test, v.HeldOut)...)
 		}
 	}
-	s, drawn := read(t, "table6", points)
-	for i, c := range s.choices(0) {
+	s := read(t, "table6", all)
+	for _, r := range s.rows {
+		c := r.cells[0]
 		want := map[string][3]int{"cos-orth/con/con": {0, 1, 0}, "cos/con/con": {1, 0, 2},
-			"euc/con/con": {2, 2, 1}}[s.rows[i].Rule]
-		if got := [3]int{c.Paper.Rank, c.ByTest.Rank, c.ByHeldOut.Rank}; got != want {
-			t.Errorf("%s: ranks %v in the paper, by test and by held-out classes, want %v", s.rows[i].Rule, got, want)
+			"euc/con/con": {2, 2, 1}}[r.id]
+		if got := [3]int{c.paper.rank, c.byTest.rank, c.byHeldOut.rank}; got != want {
+			t.Errorf("%s: ranks %v in the paper, by test and by held-out classes, want %v", r.id, got, want)
 		}
 	}
-	text := drawn.Protocols().String()
+	text := s.Protocols().String()
 	for _, want := range []string{"4.5", "On minicar, 3 of 3 configurations: both choose the same rate for 2; optimism " +
 		"is 1.5 points in the mean and 4.5 at most; 3 change their rank; the rate chosen on test is at its grid's edge " +
 		"for 0.", "one protocol against the other ρ = −0.50, n = 3",
@@ -194,12 +194,13 @@ func TestProtocols(t *testing.T) {
 // The recalls at the best rates of the paper's sweeps are those in its main tables.
 func TestPaperBest(t *testing.T) {
 	for table, number := range map[string]int{"table6": 6, "table7": 7, "table8": 8} {
-		s, _ := read(t, table, paperPoints(t, number, 0, 0, 1))
+		s := read(t, table, paperScores(number, 0, 0, 1, nil))
 		for _, r := range s.rows {
-			for set := range r.Cells {
-				c := r.Cells[set].Theirs
-				if best := c.Best(); len(c) != 4 || best < 0 || c[best].Test.Mean != r.main[set].Mean {
-					t.Errorf("%s, %s, data set %d: %v against %v", table, r.Rule, set, c, r.main[set])
+			for i, set := range s.sets {
+				main := scores.Printed().Select(scores.Row{Table: s.main, Data: set.paper, Rule: r.id}).Mean()
+				c := r.cells[i].theirs
+				if best := c.Best(); len(c) != 4 || best < 0 || main.N > 0 && c[best].Test.Mean != main.Mean {
+					t.Errorf("%s, %s, %s: %v against %v", table, r.id, set.data, c, main)
 				}
 			}
 		}
@@ -209,65 +210,57 @@ func TestPaperBest(t *testing.T) {
 // Curves are had by name, also those of a loss and of a rule with options, which stand as rows of the user's own; what
 // there is none of is missing.
 func TestCurves(t *testing.T) {
-	points := paperPoints(t, 6, -2, 0, 2)
-	score := stats.Mean{Mean: 70, N: 1}
-	points = append(points, Point{Rule: "cos/lin/con?tau=2", Data: "minicar", Paper: "CAR", LR: 0.1, Test: score},
-		Point{Rule: "loss ms", Data: "minicar", Paper: "CAR", LR: 0.1, Test: score, Own: true})
-	s, drawn := read(t, "table6", points)
-	ours, papers := s.Curves("minicar", "cos/con/con")
+	all, score := paperScores(6, -2, 0, 2, nil), stats.Mean{Mean: 70, N: 1}
+	all = append(all, point("cos/lin/con?tau=2", "minicar", "CAR", 0.1, score, scores.Missing())...)
+	loss := point("loss ms", "minicar", "CAR", 0.1, score, scores.Missing())[:1]
+	loss[0].Own = true
+	s := read(t, "table6", append(all, loss...))
+	ours, papers := s.Of("minicar", "cos/con/con")
 	if len(ours) != 4 || len(papers) != 4 || papers.Peak().Mean != 75.5 || ours.Peak().Mean != 73.5 ||
 		ours.At(2*papers[0].LR).Mean != papers[0].Test.Mean-2 {
 		t.Errorf("%+v, %+v", ours, papers)
 	}
 	for _, own := range []string{"cos/lin/con?tau=2", "loss ms"} {
-		if ours, papers = s.Curves("minicar", own); ours.At(0.1) != score || papers != nil {
+		if ours, papers = s.Of("minicar", own); ours.At(0.1) != score || papers != nil {
 			t.Errorf("%s: %+v, %+v", own, ours, papers)
 		}
 	}
 	if !math.IsNaN(ours.At(7).Mean) || !math.IsNaN(papers.Peak().Mean) {
 		t.Error("there is recall where nothing was run")
 	}
-	if ours, papers = s.Curves("minicar", "nothing"); ours != nil || papers != nil {
+	if ours, papers = s.Of("minicar", "nothing"); ours != nil || papers != nil {
 		t.Errorf("%+v, %+v", ours, papers)
 	}
-	text, err := figures.Bytes(drawn.Table(), "md")
+	text, err := figures.Bytes(s.Table(), "md")
 	if want := "$\\mathbf{e^{cos}}$, $P^{lin}$, tau=2"; err != nil || !strings.Contains(string(text), want) {
 		t.Errorf("no %s in %v\n%s", want, err, text)
 	}
 }
 
 func TestReadRejects(t *testing.T) {
-	good := Point{Rule: "cos/con/con", Data: "minicar", Paper: "CAR", LR: 0.1, Test: stats.Mean{Mean: 60, N: 1},
-		HeldOut: figures.Missing}
-	change := func(f func(*Point)) []Point {
-		p := good
-		f(&p)
-		return []Point{good, p}
-	}
-	for want, points := range map[string][]Point{
-		"there are no results":               nil,
-		"occurs twice":                       change(func(*Point) {}),
-		"want direction/pair/triplet":        change(func(p *Point) { p.Rule = "cos" }),
-		`beside "CAR" and beside "In-shop"`:  change(func(p *Point) { p.LR, p.Paper = 0.2, "In-shop" }),
-		"learning rate 0; want a positive":   change(func(p *Point) { p.LR = 0 }),
-		"learning rate NaN; want a positive": change(func(p *Point) { p.LR = math.NaN() }),
+	score := stats.Mean{Mean: 60, N: 1}
+	good := point("cos/con/con", "minicar", "CAR", 0.1, score, scores.Missing())
+	for want, all := range map[string]scores.Table{
+		"there are no results":        nil,
+		"occurs twice":                append(good[:2:2], good...),
+		"want direction/pair/triplet": point("cos", "minicar", "CAR", 0.1, score, score),
+		`beside "CAR" and beside "In-shop"`: append(good[:2:2],
+			point("cos/con/con", "minicar", "In-shop", 0.2, score, score)...),
+		"learning rate 0; want a positive":   point("cos/con/con", "minicar", "CAR", 0, score, score),
+		"learning rate NaN; want a positive": point("cos/con/con", "minicar", "CAR", math.NaN(), score, score),
 	} {
-		if _, err := Read("table6", points); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Read("table6", all, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if _, err := Read("table2", []Point{good}); err == nil ||
-		!strings.Contains(err.Error(), "table6, table7, table8") {
+	if _, err := Read("table2", good, ""); err == nil || !strings.Contains(err.Error(), "table6, table7, table8") {
 		t.Errorf("table2: %v", err)
 	}
 	// Sweeps with one run, with none, and without a data set of the paper can be drawn.
-	missing := good
-	missing.Test = figures.Missing
-	alone := good
-	alone.Paper = ""
-	alone.Rule = "cos/lin/con"
-	for _, points := range [][]Point{{good}, {missing}, {alone}} {
-		_, s := read(t, "table6", points)
+	for _, all := range []scores.Table{good,
+		point("cos/con/con", "minicar", "CAR", 0.1, scores.Missing(), scores.Missing()),
+		point("cos/lin/con", "minicar", "", 0.1, score, score)} {
+		s := read(t, "table6", all)
 		for _, o := range []figures.Output{s.Table(), s.Curves(), s.Protocols(), s.Orders(), s.Robustness(), s.Statements()} {
 			for _, format := range o.Formats() {
 				if _, err := figures.Bytes(o, format); err != nil {

@@ -14,62 +14,79 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Curves draws a panel for each rule and data set: Recall@1 over the rate on a logarithmic axis, the paper's curve
-// behind ours. Our rates are on the axis below, the paper's on the axis above. A factor of two is equally long on both,
-// and the centers of the two grids coincide. The panels of a data set have the same scale of recall.
-func (s *Sweep) Curves() *Figure {
-	octaves := s.reach()
-	var lines [][]*plot.Plot
-	for set := range s.Sets {
-		low, high := s.recalls(set)
-		for _, block := range s.blocks() {
-			var line []*plot.Plot
-			for i, r := range block {
-				line = append(line, s.panel(r, set, octaves, low, high, i == 0))
+// RatePanel is a rule on a data set over learning rates: our curve of Recall@1 in percent, and the paper's behind it,
+// empty without one.
+type RatePanel struct {
+	Title        Markup
+	Ours, Theirs scores.Curve
+}
+
+// RateSet holds the panels of a data set, in lines.
+type RateSet struct {
+	Title Markup
+	Lines [][]RatePanel
+}
+
+// panels returns all panels of the set.
+func (s RateSet) panels() []RatePanel { return slices.Concat(s.Lines...) }
+
+// RateCurves draws Recall@1 over the learning rate on a logarithmic axis, the paper's curve behind ours. Our rates are
+// on the axis below, the paper's on the axis above. A factor of two is equally long on both, and the centers of the two
+// grids coincide. The panels of a data set have the same scale of recall.
+func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
+	half := 0.5 // How many factors of two a panel shows on each side of the center of a grid.
+	for _, s := range sets {
+		for _, r := range s.panels() {
+			for _, p := range []scores.Curve{r.Ours, r.Theirs} {
+				if len(p) > 0 {
+					half = max(half, math.Log2(p[len(p)-1].LR/p[0].LR)/2)
+				}
 			}
-			lines = append(lines, line)
 		}
 	}
-	most := 0
-	for _, line := range lines {
-		most = max(most, len(line))
-	}
 	const height, gap, titles = vg.Length(118), vg.Length(10), vg.Length(18)
-	perSet := len(lines) / len(s.Sets)
+	total, most := titles*vg.Length(len(sets))+38, 0
+	drawn := make([][][]*plot.Plot, len(sets))
+	for i, s := range sets {
+		low, high := s.recalls()
+		for _, panels := range s.Lines {
+			var line []*plot.Plot
+			for k, r := range panels {
+				line = append(line, r.plot(half+0.35, low, high, k == 0))
+			}
+			drawn[i], most, total = append(drawn[i], line), max(most, len(line)), total+height+gap
+		}
+	}
 	return &Figure{
-		Width: vg.Points(max(600, 52+104*float64(most))), Height: (height+gap)*vg.Length(len(lines)) +
-			titles*vg.Length(len(s.Sets)) + 38,
-		Alt: fmt.Sprintf("Table %d as curves: Recall@1 over the learning rate of different %s, ours with the paper's "+
-			"behind.%s", s.Number, s.Compared, s.words()),
-		Provenance: s.Provenance,
+		Width: vg.Points(max(600, 52+104*float64(most))), Height: total, Alt: alt, Provenance: provenance,
 		panels: func(c draw.Canvas) {
-			key(c, s.keys())
+			key(c, rateKeys(sets))
 			c.Max.Y -= 18
-			for i, line := range lines {
-				if i%perSet == 0 {
-					c.FillText(aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: c.Max.Y},
-						s.Sets[i/perSet].label())
-					c.Max.Y -= titles
+			for i, lines := range drawn {
+				c.FillText(aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: c.Max.Y},
+					sets[i].Title)
+				c.Max.Y -= titles
+				for _, line := range lines {
+					strip := c
+					strip.Min.Y = c.Max.Y - height
+					drawLine(strip, line, most, gap)
+					c.Max.Y -= height + gap
 				}
-				strip := c
-				strip.Min.Y = c.Max.Y - height
-				drawLine(strip, line, most, gap)
-				c.Max.Y -= height + gap
 			}
 		},
 	}
 }
 
-// keys returns the legend. It names diverged runs and means below the scale only if there are some.
-func (s *Sweep) keys() []keyed {
+// rateKeys returns the legend. It names diverged runs and means below the scale only if there are some.
+func rateKeys(sets []RateSet) []keyed {
 	entries := []keyed{{"ours, learning rates below", Blue, draw.CircleGlyph{}},
 		{"the paper's, learning rates above", quiet, diamond{}},
 		{"best on test", Blue, circled{}}, {"best on held-out classes", Vermilion, boxed{}}}
 	diverged, below := false, false
-	for set := range s.Sets {
-		low, _ := s.recalls(set)
-		for _, r := range s.Rows {
-			for _, v := range slices.Concat(curve(r, set), paperCurve(r, set)) {
+	for _, s := range sets {
+		low, _ := s.recalls()
+		for _, r := range s.panels() {
+			for _, v := range slices.Concat(r.Ours, r.Theirs) {
 				diverged = diverged || math.IsNaN(v.Test.Mean) && v.Test.Diverged > 0
 				below = below || v.Test.Mean < low
 			}
@@ -107,34 +124,20 @@ func drawLine(c draw.Canvas, plots []*plot.Plot, n int, gap vg.Length) {
 	}
 }
 
-// reach returns how many factors of two a panel shows on each side of the center of a grid.
-func (s *Sweep) reach() float64 {
-	half := 0.5
-	for _, r := range s.Rows {
-		for _, cell := range r.Cells {
-			for _, p := range []scores.Curve{cell.Ours, cell.Theirs} {
-				if len(p) > 0 {
-					half = max(half, math.Log2(p[len(p)-1].LR/p[0].LR)/2)
-				}
-			}
-		}
-	}
-	return half + 0.35
-}
-
-// sweepDepth is the number of points that a panel shows below the highest recall of its data set. Some curves fall so
+// rateDepth is the number of points that a panel shows below the highest recall of its data set. Some curves fall so
 // far that the others would look flat. If our best recall and the paper's are far apart, the panel shows half as many
 // points below the lower one.
-const sweepDepth = 40
+const rateDepth = 40
 
-// recalls returns the range of all means of a data set with their deviations, cut below as [sweepDepth] says.
-func (s *Sweep) recalls(set int) (low, high float64) {
+// recalls returns the range of all means of a data set with their deviations, cut below as [rateDepth] says.
+func (s RateSet) recalls() (low, high float64) {
 	low = math.Inf(1)
 	var tops []float64 // Our best and the paper's.
-	for _, of := range []func(r SweepRow, set int) scores.Curve{curve, paperCurve} {
+	for _, of := range []func(RatePanel) scores.Curve{func(r RatePanel) scores.Curve { return r.Ours },
+		func(r RatePanel) scores.Curve { return r.Theirs }} {
 		top := math.Inf(-1)
-		for _, r := range s.Rows {
-			for _, v := range of(r, set) {
+		for _, r := range s.panels() {
+			for _, v := range of(r) {
 				if !math.IsNaN(v.Test.Mean) {
 					low, top = min(low, v.Test.Mean-v.Test.Std), max(top, v.Test.Mean+v.Test.Std)
 				}
@@ -148,8 +151,8 @@ func (s *Sweep) recalls(set int) (low, high float64) {
 		return 0, 100
 	}
 	high = slices.Max(tops)
-	if high-low > 1.25*sweepDepth {
-		low = max(low, min(high-sweepDepth, slices.Min(tops)-sweepDepth/2))
+	if high-low > 1.25*rateDepth {
+		low = max(low, min(high-rateDepth, slices.Min(tops)-rateDepth/2))
 	}
 	room := max(0.08*(high-low), 0.5)
 	return low - room, high + room
@@ -161,17 +164,8 @@ func ratePlace(c scores.Curve, i int) float64 {
 	return math.Log2(c[i].LR) - (math.Log2(first)+math.Log2(last))/2
 }
 
-// title returns the label of the row, with the label of its block.
-func (r SweepRow) title() Markup {
-	if r.Block == "" {
-		return r.Label
-	}
-	return r.Label + ", " + r.Block
-}
-
-func (s *Sweep) panel(r SweepRow, set int, octaves, low, high float64, first bool) *plot.Plot {
-	ours, theirs := curve(r, set), paperCurve(r, set)
-	p := newPlot(r.title(), "", "")
+func (r RatePanel) plot(octaves, low, high float64, first bool) *plot.Plot {
+	p := newPlot(r.Title, "", "")
 	p.Title.TextStyle.Font.Size = tickSize
 	p.Title.Padding = vg.Points(14) // Room for the paper's rates.
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -octaves, octaves, low, high
@@ -186,10 +180,10 @@ func (s *Sweep) panel(r SweepRow, set int, octaves, low, high float64, first boo
 		}
 	}
 	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
-	p.X.Tick.Marker = plot.ConstantTicks(rateTicks(ours))
+	p.X.Tick.Marker = plot.ConstantTicks(rateTicks(r.Ours))
 	p.X.Tick.Label.Color, p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = Blue, noteSize, noteSize
-	p.Add(sweepGround{ticks, theirs}, sweepLine{theirs, quiet, diamond{}, false},
-		sweepLine{ours, Blue, draw.CircleGlyph{}, true})
+	p.Add(rateGround{ticks, r.Theirs}, rateLine{r.Theirs, quiet, diamond{}, false},
+		rateLine{r.Ours, Blue, draw.CircleGlyph{}, true})
 	return p
 }
 
@@ -209,13 +203,13 @@ func rateTicks(c scores.Curve) []plot.Tick {
 	return out
 }
 
-// sweepGround draws the background of a panel: a light line at each recall, and the paper's rates above.
-type sweepGround struct {
+// rateGround draws the background of a panel: a light line at each recall, and the paper's rates above.
+type rateGround struct {
 	recalls []plot.Tick
 	paper   scores.Curve
 }
 
-func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
+func (g rateGround) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	for _, t := range g.recalls {
 		c.StrokeLine2(stroke(faint, 0.5), c.Min.X, y(t.Value), c.Max.X, y(t.Value))
@@ -231,15 +225,15 @@ func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// sweepLine draws a curve with its points and their standard deviations. It leaves out rates that were not run.
-type sweepLine struct {
+// rateLine draws a curve with its points and their standard deviations. It leaves out rates that were not run.
+type rateLine struct {
 	curve  scores.Curve
 	color  color.NRGBA
 	shape  draw.GlyphDrawer
 	chosen bool // Mark the best rates.
 }
 
-func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
+func (l rateLine) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	width, radius := 1.0, vg.Points(2)
 	if l.chosen {
@@ -332,30 +326,4 @@ func (boxed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 func (crossed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	c.StrokeLine2(stroke(s.Color, 1.4), at.X-s.Radius, at.Y-s.Radius, at.X+s.Radius, at.Y+s.Radius)
 	c.StrokeLine2(stroke(s.Color, 1.4), at.X-s.Radius, at.Y+s.Radius, at.X+s.Radius, at.Y-s.Radius)
-}
-
-// words returns the curves as a text.
-func (s *Sweep) words() string {
-	var b strings.Builder
-	say := func(c scores.Curve) {
-		for i, v := range c {
-			if i > 0 {
-				b.WriteString(",")
-			}
-			fmt.Fprintf(&b, " %s at %g", v.Test, v.LR)
-		}
-	}
-	for i, set := range s.Sets {
-		for _, r := range s.Rows {
-			fmt.Fprintf(&b, " %s on %s:", r.Rule, set.Data)
-			say(curve(r, i))
-			if len(paperCurve(r, i)) > 0 {
-				fmt.Fprintf(&b, " (paper, %s:", set.Paper)
-				say(paperCurve(r, i))
-				b.WriteString(")")
-			}
-			b.WriteString(".")
-		}
-	}
-	return b.String()
 }
