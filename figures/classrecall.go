@@ -77,7 +77,7 @@ func (m classMean) Plot(c draw.Canvas, p *plot.Plot) {
 	at := y(float64(m))
 	c.StrokeLine2(stroke(quiet, 0.8, 4, 2.5), c.Min.X, at, c.Max.X, at)
 	s := aligned(style(noteSize, quiet), text.XLeft, text.YBottom) // The lowest classes leave room at the left.
-	c.FillText(s, vg.Point{X: c.Min.X + 4, Y: at + 3}, fmt.Sprintf("all queries: %.1f %%", float64(m)))
+	write(c, s, c.Min.X+4, at+3, fmt.Sprintf("all queries: %.1f %%", float64(m)))
 }
 
 // classDots draws dots on stems. Many dots are drawn smaller.
@@ -92,14 +92,14 @@ func (d classDots) Plot(c draw.Canvas, p *plot.Plot) {
 		if room > 3 {
 			c.StrokeLine2(stroke(SkyBlue, 0.8), x(at.X), y(0), x(at.X), y(at.Y))
 		}
-		c.DrawGlyphNoClip(glyph, vg.Point{X: x(at.X), Y: y(at.Y)})
+		c.DrawGlyphNoClip(glyph, pt(x(at.X), y(at.Y)))
 	}
 }
 
 // drawWorst lists classes with their counts and a bar for their recall.
 func drawWorst(c draw.Canvas, classes []ClassScore) {
 	head := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
-	c.FillText(head, vg.Point{X: c.Min.X, Y: c.Max.Y}, fmt.Sprintf("The %d worst", len(classes)))
+	write(c, head, c.Min.X, c.Max.Y, fmt.Sprintf("The %d worst", len(classes)))
 	name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	widest := vg.Length(0)
 	for _, k := range classes {
@@ -112,13 +112,14 @@ func drawWorst(c draw.Canvas, classes []ClassScore) {
 	row := min(16, (c.Max.Y-c.Min.Y-22)/vg.Length(len(classes)))
 	for i, k := range classes {
 		y := c.Max.Y - 26 - row*vg.Length(i)
-		c.FillText(name, vg.Point{X: c.Min.X, Y: y}, fitted(name, k.Name, widest))
+		write(c, name, c.Min.X, y, fitted(name, k.Name, widest))
 		c.StrokeLine2(stroke(faint, 0.8), from, y, to, y)
 		at := from + (to-from)*vg.Length(k.percent()/100)
 		c.StrokeLine2(stroke(SkyBlue, 2.4), from, y, at, y)
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Blue, Radius: 2.6, Shape: draw.CircleGlyph{}}, vg.Point{X: at, Y: y})
-		c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: c.Max.X, Y: y},
+		dot(c, Blue, 2.6, draw.CircleGlyph{}, at, y)
+		write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter), c.Max.X, y,
 			fmt.Sprintf("%d of %d", k.Found, k.Queries))
+
 	}
 	c.StrokeLine2(stroke(quiet, 0.6), from, c.Max.Y-18, from, c.Max.Y-26-row*(vg.Length(len(classes))-0.4))
 }

@@ -57,12 +57,15 @@ func CellOf(p *scores.Pivot, row, column Line) scores.Table {
 	return p.At(row.Name, column.Name)
 }
 
-// columnLabel returns the label of a column after some text. It is empty if the data sets are the columns.
-func (c *Comparison) columnLabel(before string, column int) Markup {
-	if c.across() {
-		return ""
+// columnLabels returns the labels of the columns, which are empty if the data sets are the columns.
+func (c *Comparison) columnLabels() []Markup {
+	labels := make([]Markup, len(c.Columns))
+	for j, column := range c.Columns {
+		if !c.across() {
+			labels[j] = column.Label
+		}
 	}
-	return before + c.Columns[column].Label
+	return labels
 }
 
 // label returns a data set of ours with the paper's data set beside it.
@@ -75,11 +78,7 @@ func (s ComparedSet) label() string {
 
 // Table returns the comparison in the paper's own layout and shading.
 func (c *Comparison) Table() *Table {
-	titles := make([]Markup, len(c.Columns))
-	for j := range titles {
-		titles[j] = c.columnLabel("", j)
-	}
-	t := c.lay(titles, func(p *scores.Pivot, row, column int) Cell {
+	t := c.lay(c.columnLabels(), func(p *scores.Pivot, row, column int) Cell {
 		return Scored(CellOf(p, c.Rows[row], c.Columns[column]).Mean())
 	}, c.Shade)
 	t.Caption, t.Notes, t.Tint = c.Caption, c.Notes, c.Tint
@@ -89,10 +88,7 @@ func (c *Comparison) Table() *Table {
 // Gains returns the table of differences in points with their 95 % intervals by Welch's t. Each row is compared to the
 // first row of its column; if there are two columns, the second is compared to the first.
 func (c *Comparison) Gains() *Table {
-	titles := make([]Markup, len(c.Columns))
-	for j := range titles {
-		titles[j] = c.columnLabel("", j)
-	}
+	titles := c.columnLabels()
 	if len(titles) == 2 {
 		titles = append(titles, titles[1]+" − "+titles[0])
 	}
@@ -201,9 +197,9 @@ func (c *Comparison) Plot() *Figure {
 	var panels [][]*plot.Plot // In lines.
 	for i, set := range c.Sets {
 		var line []*plot.Plot
-		low, high := set.reach()
+		values := set.reach()
 		for j := range c.Columns {
-			line = append(line, c.panel(set, j, low, high))
+			line = append(line, c.panel(set, j, values))
 		}
 		if c.across() && i > 0 {
 			panels[0] = append(panels[0], line...)
@@ -218,63 +214,52 @@ func (c *Comparison) Plot() *Figure {
 	}
 	return &Figure{
 		Width: vg.Points(290 * float64(len(panels[0]))), Height: (line+gap)*vg.Length(len(panels)) - gap + 24,
-		Alt:        c.Alt + c.words(),
-		Provenance: c.Provenance,
+		Alt: c.Alt + c.words(), Provenance: c.Provenance,
 		panels: func(canvas draw.Canvas) {
 			key(canvas, []keyed{{"ours, mean ± std over seeds", Blue, draw.CircleGlyph{}}, {"the paper's", quiet, diamond{}}})
 			canvas.Max.Y -= 16
-			height := (canvas.Max.Y - canvas.Min.Y + gap) / vg.Length(len(panels))
-			for i, line := range panels {
-				strip := canvas
-				strip.Max.Y -= height * vg.Length(i)
-				strip.Min.Y = strip.Max.Y - height + gap
-				for j, part := range columns(strip, 18, slices.Repeat([]float64{1}, len(line))...) {
-					drawPlot(line[j], part)
-				}
-			}
+			drawRows(canvas, panels, gap, 18)
 		},
 	}
 }
 
 // reach returns the range of all scores of a data set, whose panels have the same scale.
-func (s ComparedSet) reach() (low, high float64) {
-	low, high = math.Inf(1), math.Inf(-1)
+func (s ComparedSet) reach() span {
+	values := spanOf()
 	for _, p := range []*scores.Pivot{s.Ours, s.Theirs} {
-		if p == nil {
-			continue
-		}
-		for _, cell := range slices.Concat(p.Cells...) {
-			if m := cell.Mean(); !math.IsNaN(m.Mean) {
-				low, high = min(low, m.Mean-m.Std), max(high, m.Mean+m.Std)
+		if p != nil {
+			for _, cell := range slices.Concat(p.Cells...) {
+				values.addMean(cell.Mean())
 			}
 		}
 	}
-	if low > high {
-		low, high = 0, 100
-	}
-	room := max(0.06*(high-low), 0.5)
-	return low - room, high + room
+	return values.padded(0.06, 0.5)
 }
 
-func (c *Comparison) panel(set ComparedSet, column int, low, high float64) *plot.Plot {
-	p := newPlot(set.label()+c.columnLabel(", ", column), "Recall@1, %", "")
-	ticks := make(plot.ConstantTicks, len(c.Rows))
-	ours, theirs := make([]stats.Mean, len(c.Rows)), make([]stats.Mean, len(c.Rows))
-	for i, row := range c.Rows {
-		ticks[i] = plot.Tick{Value: -float64(i), Label: row.Label}
-		ours[i] = CellOf(set.Ours, row, c.Columns[column]).Mean()
-		theirs[i] = CellOf(set.Theirs, row, c.Columns[column]).Mean()
+func (c *Comparison) panel(set ComparedSet, column int, values span) *plot.Plot {
+	title := set.label()
+	if !c.across() {
+		title += ", " + c.Columns[column].Label
 	}
-	p.Y.Tick.Marker, p.Y.Tick.Length = ticks, 0
+	var names []Markup
+	for _, row := range c.Rows {
+		names = append(names, row.Label)
+	}
+	p := dotPlot(title, "Recall@1, %", names, values, 6)
 	p.Y.Tick.Label.Font.Size = labelSize
-	p.Y.LineStyle.Width = 0
-	p.Y.Min, p.Y.Max = 0.5-float64(len(c.Rows)), 0.5
-	p.X.Min, p.X.Max = low, high
-	step := roundStep((high - low) / 6)
-	p.X.Tick.Marker = every(step, low, high)
-	p.Add(stripes{len(c.Rows), step}, whiskers{ours, 0.12, Blue, draw.CircleGlyph{}})
+	add := func(pivot *scores.Pivot, shift float64, color color.NRGBA, shape draw.GlyphDrawer) {
+		w := whiskers{shift: shift, width: 1.4,
+			mark: draw.GlyphStyle{Color: color, Radius: vg.Points(3.2), Shape: ringed{shape}}}
+		for _, row := range c.Rows {
+			m := CellOf(pivot, row, c.Columns[column]).Mean()
+			w.values = append(w.values, meanPoint(0, m).Interval)
+			w.diverged = append(w.diverged, m.Diverged > 0)
+		}
+		p.Add(w)
+	}
+	add(set.Ours, 0.12, Blue, draw.CircleGlyph{})
 	if set.Theirs != nil {
-		p.Add(whiskers{theirs, -0.18, quiet, diamond{}})
+		add(set.Theirs, -0.18, quiet, diamond{})
 	}
 	return p
 }
@@ -301,62 +286,12 @@ func (c *Comparison) words() string {
 	return b.String()
 }
 
-// stripes draws the background of a dot plot: a light line in each row and at each step.
-type stripes struct {
-	rows int
-	step float64
-}
-
-func (s stripes) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for i := range s.rows {
-		c.StrokeLine2(stroke(faint, 0.8), c.Min.X, y(-float64(i)), c.Max.X, y(-float64(i)))
-	}
-	for _, t := range every(s.step, p.X.Min, p.X.Max) {
-		c.StrokeLine2(stroke(faint, 0.4), x(t.Value), c.Min.Y, x(t.Value), c.Max.Y)
-	}
-}
-
-// whiskers draws scores as points with their standard deviations, shifted within their rows.
-type whiskers struct {
-	scores []stats.Mean
-	shift  float64
-	color  color.NRGBA
-	shape  draw.GlyphDrawer
-}
-
-func (w whiskers) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for i, s := range w.scores {
-		at := y(w.shift - float64(i))
-		if math.IsNaN(s.Mean) {
-			if s.Diverged > 0 {
-				c.FillText(aligned(style(noteSize, w.color), text.XLeft, text.YCenter), vg.Point{X: c.Min.X + 4, Y: at},
-					"diverged")
-			}
-			continue
-		}
-		if s.Std > 0 {
-			c.StrokeLine2(stroke(w.color, 1.4), x(s.Mean-s.Std), at, x(s.Mean+s.Std), at)
-		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: w.color, Radius: vg.Points(3.2), Shape: ringed{w.shape}},
-			vg.Point{X: x(s.Mean), Y: at})
-	}
-}
-
 // diamond draws a filled diamond.
 type diamond struct{}
 
 func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	r := s.Radius * 1.15
-	c.SetColor(s.Color)
-	var p vg.Path
-	p.Move(at.Add(vg.Point{X: r}))
-	p.Line(at.Add(vg.Point{Y: r}))
-	p.Line(at.Add(vg.Point{X: -r}))
-	p.Line(at.Add(vg.Point{Y: -r}))
-	p.Close()
-	c.Fill(p)
+	c.FillPolygon(s.Color, []vg.Point{pt(at.X+r, at.Y), pt(at.X, at.Y+r), pt(at.X-r, at.Y), pt(at.X, at.Y-r)})
 }
 
 // keyed is an entry of a legend.
@@ -373,10 +308,10 @@ func key(c draw.Canvas, entries []keyed) {
 	for i := len(entries) - 1; i >= 0; i-- {
 		e := entries[i]
 		x -= s.Width(e.name)
-		at := vg.Point{X: x, Y: c.Max.Y - 6}
+		at := pt(x, c.Max.Y-6)
 		c.FillText(s, at, e.name)
 		x -= 9
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: e.color, Radius: vg.Points(3), Shape: e.shape}, vg.Point{X: x, Y: at.Y})
+		dot(c, e.color, vg.Points(3), e.shape, x, at.Y)
 		x -= 16
 	}
 }

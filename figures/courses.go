@@ -6,6 +6,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -18,56 +19,6 @@ func violated(e TrainingEpoch) float64 { return 100 * e.ViolationRate }
 
 // logLength returns the base-10 logarithm of the gradient's length. A batch without triplets has gradient zero.
 func logLength(e TrainingEpoch) float64 { return math.Log10(max(e.GradientNorm, 1e-12)) }
-
-// course returns a measure by epoch.
-func course(epochs []TrainingEpoch, of func(TrainingEpoch) float64) plotter.XYs {
-	out := make(plotter.XYs, len(epochs))
-	for i, e := range epochs {
-		out[i] = plotter.XY{X: float64(e.Epoch), Y: of(e)}
-	}
-	return out
-}
-
-// path returns a line through points, which are finite.
-func path(points plotter.XYs, s draw.LineStyle) *plotter.Line {
-	return &plotter.Line{XYs: points, LineStyle: s}
-}
-
-// reach returns the range of values from low to high with those of the points.
-func reach(points plotter.XYs, low, high float64) (float64, float64) {
-	for _, v := range points {
-		low, high = min(low, v.Y), max(high, v.Y)
-	}
-	return low, high
-}
-
-// overEpochs makes a plot's horizontal axis one of epochs, in about the given number of parts.
-func overEpochs(p *plot.Plot, epochs, parts float64) {
-	p.Add(lightGrid())
-	p.X.Min, p.X.Max = 1, max(epochs, 2)
-	p.X.Tick.Marker = every(max(1, roundStep(epochs/parts)), 1, epochs)
-}
-
-// courses draws groups of curves with points over the epochs: thin lines are single runs, and the thick line with marks
-// is their mean over the runs that are as far, or with all over the epochs that all of them have. It returns the range
-// of the values.
-func courses(p *plot.Plot, epochs, parts float64, all bool, groups [][]plotter.XYs) (low, high float64) {
-	low, high = math.Inf(1), math.Inf(-1)
-	overEpochs(p, epochs, parts)
-	for i, g := range groups {
-		for _, c := range g {
-			if low, high = reach(c, low, high); len(g) > 1 { // A single run is its mean.
-				p.Add(path(c, stroke(scale{paper, trainingColor(i)}.at(0.45), 0.7)))
-			}
-		}
-	}
-	for i, g := range groups {
-		if mean := meanCourse(g, all); len(mean) > 0 {
-			p.Add(path(mean, stroke(trainingColor(i), 1.5)), runMarks{mean, i})
-		}
-	}
-	return low, high
-}
 
 // meanCourse returns the mean of curves.
 func meanCourse(curves []plotter.XYs, all bool) (out plotter.XYs) {
@@ -86,14 +37,100 @@ func meanCourse(curves []plotter.XYs, all bool) (out plotter.XYs) {
 	}
 }
 
-// violationScale sets the scale of the share of violated triplets, of which high is the highest.
-func violationScale(p *plot.Plot, high float64) {
-	p.Y.Min, p.Y.Max = 0, max(10, 10*math.Ceil(high/10))
-	p.Y.Tick.Marker = every(roundStep(p.Y.Max/4), 0, p.Y.Max)
+// sapOf and sanOf return the mean similarities of an epoch.
+func sapOf(e TrainingEpoch) float64 { return e.Sap }
+func sanOf(e TrainingEpoch) float64 { return e.San }
+
+// course returns a measure by epoch of the runs of each group that have epochs.
+func course(groups [][][]TrainingEpoch, of func(TrainingEpoch) float64) [][]plotter.XYs {
+	out := make([][]plotter.XYs, len(groups))
+	for i, g := range groups {
+		for _, epochs := range g {
+			points := make(plotter.XYs, len(epochs))
+			for k, e := range epochs {
+				points[k] = plotter.XY{X: float64(e.Epoch), Y: of(e)}
+			}
+			if len(points) > 0 {
+				out[i] = append(out[i], points)
+			}
+		}
+	}
+	return out
 }
 
-// courseKey draws the mark of a group in a legend.
-func courseKey(c draw.Canvas, at vg.Point, half vg.Length, group int, glyph draw.GlyphStyle) {
-	c.StrokeLine2(stroke(trainingColor(group), 1.5), at.X-half, at.Y, at.X+half, at.Y)
-	c.DrawGlyphNoClip(glyph, at)
+// overEpochs returns a plot over the epochs, in about the given number of parts.
+func overEpochs(title, y Markup, epochs, parts float64) *plot.Plot {
+	p := newPlot(title, "epoch", y)
+	p.Add(lightGrid())
+	p.X.Min, p.X.Max = 1, max(epochs, 2)
+	p.X.Tick.Marker = every(max(1, roundStep(epochs/parts)), 1, epochs)
+	return p
+}
+
+// courses adds groups of curves to a plot: thin lines are single runs, and the thick line with marks is their mean over
+// the runs that are as far, or with all over the epochs that all of them have. It returns the range of the values.
+func courses(p *plot.Plot, all bool, groups [][]plotter.XYs, dashes ...vg.Length) span {
+	values := spanOf()
+	for i, g := range groups {
+		for _, c := range g {
+			for _, v := range c {
+				values.add(v.Y)
+			}
+			if len(g) > 1 { // A single run is its mean.
+				p.Add(path(c, stroke(scale{paper, trainingColor(i)}.at(0.45), 0.7, dashes...)))
+			}
+		}
+	}
+	for i, g := range groups {
+		if mean := meanCourse(g, all); len(mean) > 0 {
+			p.Add(path(mean, stroke(trainingColor(i), 1.5, dashes...)), runMarks{mean, i})
+		}
+	}
+	return values
+}
+
+// violationScale sets the scale of the share of violated triplets.
+func violationScale(p *plot.Plot, shares span) {
+	span{0, max(10, 10*math.Ceil(shares.high/10))}.scaled(&p.Y, 4)
+}
+
+// lengthScale sets the scale of base-10 logarithms of lengths.
+func lengthScale(p *plot.Plot, lengths span) {
+	if lengths.low > lengths.high {
+		lengths = span{-1, 0}
+	}
+	p.Y.Min, p.Y.Max = math.Floor(lengths.low), math.Ceil(lengths.high)
+	if lengths.high-lengths.low < 0.5 { // Too narrow for whole powers of ten.
+		p.Y.Min, p.Y.Max = lengths.low-0.1, lengths.high+0.1
+	}
+	p.Y.Tick.Marker = runPowers(p.Y.Min, p.Y.Max)
+}
+
+// courseName is an entry of a legend: a group with its recall, or how far it is.
+type courseName struct {
+	name  Markup
+	state string
+	done  bool
+}
+
+// courseKey draws the mark of a group in a legend with its name.
+func courseKey(c draw.Canvas, x, y vg.Length, group int, name Markup, room vg.Length) {
+	c.StrokeLine2(stroke(trainingColor(group), 1.5), x-9, y, x+9, y)
+	c.DrawGlyphNoClip(runGlyph(group, 2.4), pt(x, y))
+	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	write(c, s, x+14, y, fitted(s, name, room))
+}
+
+// courseNames draws a legend of groups in their colors, from y down, and returns where it ends.
+func courseNames(c draw.Canvas, y vg.Length, names []courseName) vg.Length {
+	for i, n := range names {
+		courseKey(c, c.Min.X+9, y, i, n.name, c.Max.X-c.Min.X-24)
+		state := style(tickSize, quiet)
+		if n.done {
+			state = bold(style(tickSize, trainingColor(i)))
+		}
+		write(c, aligned(state, text.XLeft, text.YCenter), c.Min.X+23, y-12, n.state)
+		y -= 32
+	}
+	return y
 }

@@ -2,7 +2,7 @@ package figures
 
 import (
 	"fmt"
-	"image"
+	"image/color"
 	"math"
 	"strings"
 
@@ -77,41 +77,30 @@ func DensityDifference(provenance string, first, second Markup, pairs ...Density
 		panels[i] = p
 	}
 	low = min(low, 0.8) // Shows at least a few squares.
-	plots := make([]*plot.Plot, len(pairs))
-	after := make([]vg.Length, len(pairs))
+	plots := make([]square, len(pairs))
 	for i, pair := range pairs {
-		p := newPlot(pair.Title, "$S_{ap}$", "$S_{an}$")
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, low, 1
+		p := newPlot(pair.Title, "", "")
+		squareAxes(p, low, 1, roundStep((1-low)/5))
 		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
-		step := roundStep((1 - low) / 5)
-		p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, 1), every(step, low, 1)
 		p.Add(panels[i])
-		plots[i], after[i] = p, barRoom
+		plots[i] = square{p, &panels[i].bar, barRoom}
 	}
-	f := &Figure{
-		Width: vg.Length(len(pairs))*vg.Points(282) + 12, Height: vg.Points(268), Alt: alt, Provenance: provenance,
+	return &Figure{
+		Width: vg.Length(len(pairs))*vg.Points(282) + 12, Height: vg.Points(268) + noteRoom(provenance), Alt: alt,
+		Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			s := aligned(style(tickSize, ink), text.XLeft, text.YTop)
 			x := c.Min.X
 			for i, at := range []float64{0.2, 0.8} {
-				c.SetColor(diverging.at(at))
-				c.Fill(vg.Rectangle{Min: vg.Point{X: x, Y: c.Max.Y - 9}, Max: vg.Point{X: x + 9, Y: c.Max.Y}}.Path())
+				fill(c, rect(x, c.Max.Y-9, x+9, c.Max.Y), diverging.at(at))
 				label := [2]string{"− more of ", "+ more of "}[i] + [2]Markup{first, second}[i]
-				c.FillText(s, vg.Point{X: x + 13, Y: c.Max.Y + 1}, label)
+				write(c, s, x+13, c.Max.Y+1, label)
 				x += 13 + s.Width(label) + 18
 			}
 			c.Max.Y -= 16
-			parts := squares(c, plots, after)
-			for i, p := range plots {
-				drawPlot(p, parts[i])
-				panels[i].bar.draw(p.DataCanvas(parts[i]), parts[i])
-			}
+			squares(c, plots)
 		},
-	}
-	if provenance != "" {
-		f.Height += noteSize + 6
-	}
-	return f, nil
+	}, nil
 }
 
 // differencePanel is the difference of one pair.
@@ -123,26 +112,15 @@ type differencePanel struct {
 }
 
 func (d *differencePanel) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	low := p.X.Min
-	at := func(i int) float64 { return -1 + 2*float64(i)/differenceSquares }
-	from := int(math.Floor((low+1)/2*differenceSquares + 1e-9))
-	n := differenceSquares - from
-	zoom := max(1, 360/n) // Enlarged, so that viewers that smooth images blur only the edges of squares.
-	img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
-	for row := range n * zoom {
-		for column := range n * zoom {
-			img.SetNRGBA(column, n*zoom-1-row, d.bar.at(d.values[(from+row/zoom)*differenceSquares+from+column/zoom]))
-		}
-	}
-	c.DrawImage(vg.Rectangle{Min: vg.Point{X: x(at(from)), Y: y(at(from))}, Max: c.Max}, img)
-	c.StrokeLine2(stroke(ink, 0.7, 4, 2.5), x(low), y(low), x(1), y(1))
-	c.StrokeLines(stroke(ink, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
+	shown := 1 + differenceSquares - int(math.Floor((p.X.Min+1)/2*differenceSquares+1e-9)) - 1
+	drawSquares(c, p, differenceSquares, max(1, 360/shown), func(cell int) color.NRGBA { return d.bar.at(d.values[cell]) })
+	diagonal(c)
+	frame(c, c.Rectangle, stroke(ink, 0.6))
 	s := aligned(style(noteSize, ink), text.XLeft, text.YTop)
 	for i, line := range []string{
 		"negative nearer:", fmt.Sprintf("%s %.1f %%", d.names[0], d.nearer[0]),
 		fmt.Sprintf("%s %.1f %%", d.names[1], d.nearer[1]),
 	} {
-		c.FillText(s, vg.Point{X: c.Min.X + 5, Y: c.Max.Y - 4 - vg.Length(i)*10}, strings.TrimSpace(line))
+		write(c, s, c.Min.X+5, c.Max.Y-4-vg.Length(i)*10, strings.TrimSpace(line))
 	}
 }

@@ -28,14 +28,14 @@ func ProjectionCos(s float64) float64 { return math.Sqrt(max(1-s*s, 0)) }
 // the lines are drawn.
 func Directions(measured []Projection) (*Figure, error) {
 	for i, m := range measured {
-		if !(m.S >= -1-1e-6 && m.S <= 1+1e-6) || math.IsNaN(m.Euc+m.Cos) || math.IsInf(m.Euc+m.Cos, 0) {
+		if !(m.S >= -1-1e-6 && m.S <= 1+1e-6) || !finite(m.Euc+m.Cos) {
 			return nil, fmt.Errorf("figure 2: measurement %d is S %v, euc %v, cos %v; "+
 				"want S in [-1, 1] and finite lengths", i, m.S, m.Euc, m.Cos)
 		}
 	}
 	right := newPlot("Strength along $d_\\perp$", "$S$, similarity of the pair", "length of the projection on $d_\\perp$")
-	right.X.Min, right.X.Max, right.Y.Min, right.Y.Max = -1, 1, 0, 1.05
-	right.X.Tick.Marker, right.Y.Tick.Marker = every(0.5, -1, 1), every(0.25, 0, 1)
+	setAxis(&right.X, -1, 1, 0.5)
+	setAxis(&right.Y, 0, 1.05, 0.25)
 	right.Add(lightGrid())
 	curves := []struct {
 		name   Markup
@@ -60,31 +60,17 @@ func Directions(measured []Projection) (*Figure, error) {
 		right.Add(l)
 		right.Legend.Add(k.name, l)
 	}
-	for i, k := range curves {
-		if len(measured) == 0 {
-			break
-		}
-		points := make(plotter.XYs, len(measured))
-		for j, m := range measured {
-			points[j] = plotter.XY{X: m.S, Y: k.value(m)}
-		}
-		s, err := plotter.NewScatter(points)
-		if err != nil {
-			return nil, err
-		}
-		var shape draw.GlyphDrawer = draw.CircleGlyph{}
-		if i == 1 {
-			shape = draw.BoxGlyph{}
-		}
-		s.GlyphStyle = draw.GlyphStyle{Color: k.color, Radius: vg.Points(2.2), Shape: ringed{shape}}
-		right.Add(s)
-	}
 	if len(measured) > 0 {
+		for i, k := range curves {
+			points := make(plotter.XYs, len(measured))
+			for j, m := range measured {
+				points[j] = plotter.XY{X: m.S, Y: k.value(m)}
+			}
+			right.Add(scatter(points, k.color, 2.2, ringed{directionShapes[i]}))
+		}
 		right.Legend.Add("measured from the op", dots{Vermilion, Blue})
 	}
-	right.Legend.Left = true
-	right.Legend.Top = false
-	right.Legend.XOffs, right.Legend.YOffs = vg.Points(50), vg.Points(8)
+	setLegend(right, false, true, 50, 8)
 	return &Figure{
 		Width: vg.Points(580), Height: vg.Points(230),
 		Alt: "Figure 2. Left: the directions of the Euclidean and the cosine gradient at a positive and a negative " +
@@ -98,30 +84,26 @@ func Directions(measured []Projection) (*Figure, error) {
 	}, nil
 }
 
+// directionShapes are the marks of measurements of euc and of cos.
+var directionShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}}
+
 // unitCircle draws the left of Figure 2.
 func unitCircle(c draw.Canvas) {
 	const anchor, positive, negative = 90.0, 33.0, 156.0 // Degrees.
-	title := aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop)
-	c.FillText(title, vg.Point{X: c.Center().X, Y: c.Max.Y + title.FontExtents().Descent},
-		"One step: $-\\mathbf{e}^{euc}$ and $-\\mathbf{e}^{cos}$")
-	c.Max.Y -= title.Height("x") + 2
+	heading(&c, "One step: $-\\mathbf{e}^{euc}$ and $-\\mathbf{e}^{cos}$", text.XCenter, 2)
 	// The box of the drawing, in radii.
 	const left, right, bottom, top = -1.72, 1.72, -0.52, 1.42
 	radius := min((c.Max.X-c.Min.X)/(right-left), (c.Max.Y-c.Min.Y)/(top-bottom))
-	origin := vg.Point{X: c.Center().X - radius*(left+right)/2, Y: c.Center().Y - radius*(bottom+top)/2}
+	origin := pt(c.Center().X-radius*(left+right)/2, c.Center().Y-radius*(bottom+top)/2)
 	at := func(x, y float64) vg.Point {
-		return vg.Point{X: origin.X + radius*vg.Length(x), Y: origin.Y + radius*vg.Length(y)}
+		return pt(origin.X+radius*vg.Length(x), origin.Y+radius*vg.Length(y))
 	}
 	polar := func(degrees float64) (x, y float64) {
 		sin, cos := math.Sincos(degrees * math.Pi / 180)
 		return cos, sin
 	}
 
-	var arc vg.Path
-	arc.Move(at(polar(-24)))
-	arc.Arc(origin, radius, -24*math.Pi/180, 228*math.Pi/180)
-	c.SetLineStyle(stroke(quiet, 0.8))
-	c.Stroke(arc)
+	ring(c, origin, radius, -24*math.Pi/180, 228*math.Pi/180, stroke(quiet, 0.8))
 	ax, ay := polar(anchor)
 	for _, degrees := range []float64{anchor, positive, negative} {
 		x, y := polar(degrees)
@@ -178,7 +160,7 @@ func arrow(c draw.Canvas, from, to vg.Point, s draw.LineStyle) {
 	}
 	d = d.Scale(1 / length)
 	head := min(3+2.2*s.Width, length)
-	n := vg.Point{X: -d.Y, Y: d.X}.Scale(head * 0.38)
+	n := pt(-d.Y, d.X).Scale(head * 0.38)
 	base := to.Sub(d.Scale(head))
 	c.StrokeLines(s, []vg.Point{from, base})
 	c.FillPolygon(s.Color, []vg.Point{to, base.Add(n), base.Sub(n)})
@@ -192,10 +174,8 @@ func disc(c draw.Canvas, at vg.Point, color color.Color) {
 type ringed struct{ draw.GlyphDrawer }
 
 func (r ringed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	rim := s
-	rim.Color, rim.Radius = paper, s.Radius+0.8
-	c.SetColor(rim.Color)
-	r.GlyphDrawer.DrawGlyph(c, rim, at)
+	c.SetColor(paper)
+	r.GlyphDrawer.DrawGlyph(c, draw.GlyphStyle{Color: paper, Radius: s.Radius + 0.8}, at)
 	c.SetColor(s.Color)
 	r.GlyphDrawer.DrawGlyph(c, s, at)
 }
@@ -206,12 +186,7 @@ type dots []color.NRGBA
 func (d dots) Thumbnail(c *draw.Canvas) {
 	for i, color := range d {
 		x := c.Min.X + (c.Max.X-c.Min.X)*vg.Length(float64(i)+0.5)/vg.Length(len(d))
-		var shape draw.GlyphDrawer = draw.CircleGlyph{}
-		if i == 1 {
-			shape = draw.BoxGlyph{}
-		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: vg.Points(2.2), Shape: shape},
-			vg.Point{X: x, Y: c.Center().Y})
+		dot(*c, color, vg.Points(2.2), directionShapes[i], x, c.Center().Y)
 	}
 }
 

@@ -76,7 +76,7 @@ func NewEmbeddingMap(
 	count := make(map[MapKind]int)
 	low, high := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(-1), math.Inf(-1)}
 	for i, p := range points {
-		if math.IsNaN(p.X+p.Y) || math.IsInf(p.X, 0) || math.IsInf(p.Y, 0) {
+		if !finite(p.X + p.Y) {
 			return nil, fmt.Errorf("map: point %d is at %v, %v; want finite coordinates", i, p.X, p.Y)
 		}
 		if !strings.ContainsRune("rwlg", rune(p.Kind)) {
@@ -103,12 +103,10 @@ func NewEmbeddingMap(
 	m := &EmbeddingMap{points: points, thumb: thumb,
 		limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
 	const left, under, over, beside = vg.Length(40), vg.Length(32), vg.Length(18), vg.Length(8)
-	foot := margin + under
-	if provenance != "" {
-		foot += noteSize + 6
-	}
-	m.data = vg.Rectangle{Min: vg.Point{X: margin + left, Y: foot},
-		Max: vg.Point{X: margin + left + mapSide, Y: foot + mapSide}}
+	foot := margin + under + noteRoom(provenance)
+	m.data = rect(margin+left, foot,
+		margin+left+mapSide, foot+mapSide)
+
 	m.Figure = &Figure{
 		Width: m.data.Max.X + beside + margin, Height: m.data.Max.Y + over + margin,
 		Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
@@ -118,7 +116,7 @@ func NewEmbeddingMap(
 	}
 	m.panels = func(c draw.Canvas) {
 		drawPlot(plotted, around(plotted, c, m.data))
-		at := vg.Point{X: m.data.Min.X, Y: m.data.Max.Y + over/2}
+		at := pt(m.data.Min.X, m.data.Max.Y+over/2)
 		for _, k := range []struct {
 			kind MapKind
 			name string
@@ -131,7 +129,7 @@ func NewEmbeddingMap(
 			drawMapPoint(c, k.kind, at)
 			name := fmt.Sprintf("%s: %d", k.name, count[k.kind])
 			s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-			c.FillText(s, vg.Point{X: at.X + 6, Y: at.Y}, name)
+			write(c, s, at.X+6, at.Y, name)
 			at.X += 6 + s.Width(name) + 14
 		}
 	}
@@ -146,7 +144,7 @@ func (d mapDots) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, kind := range []MapKind{MapGallery, MapLone, MapRight, MapWrong} {
 		for _, k := range d {
 			if k.Kind == kind {
-				drawMapPoint(c, kind, vg.Point{X: x(k.X), Y: y(k.Y)})
+				drawMapPoint(c, kind, pt(x(k.X), y(k.Y)))
 			}
 		}
 	}

@@ -2,9 +2,7 @@ package figures
 
 import (
 	"fmt"
-	"image/color"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -109,10 +107,9 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 	return t, nil
 }
 
-var (
-	exchangeColors = []color.NRGBA{Blue, Vermilion, Green, Purple}
-	exchangeShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.TriangleGlyph{}, draw.BoxGlyph{}}
-)
+// exchangeLooks are the marks of the exchanged parts.
+var exchangeLooks = []look{{color: Blue, shape: draw.CircleGlyph{}}, {color: Vermilion, shape: diamond{}},
+	{color: Green, shape: draw.TriangleGlyph{}}, {color: Purple, shape: draw.BoxGlyph{}}}
 
 // ExchangeGains draws the change by an exchanged part: a panel for each data set, a row for each loss, and a mark with
 // its interval for each part. It returns the errors of [Exchanges].
@@ -124,35 +121,32 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 	var panels []*plot.Plot
 	most := 1
 	for _, s := range sets {
-		low, high := 0.0, 0.0
 		most = max(most, len(s.Losses))
-		ticks := make(plot.ConstantTicks, len(s.Losses))
+		changes := spanOf(0)
+		names := make([]Markup, len(s.Losses))
+		marks := make([]whiskers, len(s.Losses[0].Exchanged)) // Those of one loss are moved up and down.
 		for i, l := range s.Losses {
-			ticks[i] = plot.Tick{Value: -float64(i), Label: l.Loss}
-			for _, e := range l.Exchanged {
-				for _, v := range []float64{e.Gain.Difference.Value, e.Gain.Difference.Low, e.Gain.Difference.High} {
-					if !math.IsNaN(v) {
-						low, high = min(low, v), max(high, v)
-					}
-				}
-				alt += fmt.Sprintf(" %s, %s, %s: %s.", s.Data, l.Loss, e.Part, e.Gain.Difference)
+			names[i] = l.Loss
+			for k, e := range l.Exchanged {
+				v := e.Gain.Difference
+				changes.addInterval(v)
+				marks[k].values = append(marks[k].values, v)
+				alt += fmt.Sprintf(" %s, %s, %s: %s.", s.Data, l.Loss, e.Part, v)
 			}
 		}
-		p := newPlot(s.Data, "change of Recall@1, points", "")
-		p.Y.Tick.Marker, p.Y.Tick.Length = ticks, 0
-		p.Y.LineStyle.Width = 0
-		p.Y.Min, p.Y.Max = 0.5-float64(len(s.Losses)), 0.5
-		room := max(0.05*(high-low), 0.5)
-		p.X.Min, p.X.Max = low-room, high+room
-		step := roundStep((p.X.Max - p.X.Min) / 5)
-		p.X.Tick.Marker = every(step, p.X.Min, p.X.Max)
-		p.Add(stripes{len(s.Losses), step}, gridMean(0), exchangeMarks(s))
+		p := dotPlot(s.Data, "change of Recall@1, points", names, changes.padded(0.05, 0.5), 5)
+		p.Add(meanLine(0))
+		for k, w := range marks {
+			look := exchangeLooks[k%len(exchangeLooks)]
+			w.shift, w.width = -0.24*(float64(k)-float64(len(marks)-1)/2), 1.2
+			w.mark = draw.GlyphStyle{Color: look.color, Radius: vg.Points(3), Shape: look.shape}
+			p.Add(w)
+		}
 		panels = append(panels, p)
 	}
 	var keys []gridLine
 	for i, e := range sets[0].Losses[0].Exchanged {
-		keys = append(keys, gridLine{e.label(), look{color: exchangeColors[i%len(exchangeColors)],
-			shape: exchangeShapes[i%len(exchangeShapes)]}})
+		keys = append(keys, gridLine{e.label(), exchangeLooks[i%len(exchangeLooks)]})
 	}
 	return &Figure{
 		Width: vg.Points(300 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt,
@@ -160,31 +154,7 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 		panels: func(c draw.Canvas) {
 			gridKeys(columns(c, 0, 1)[0], keys)
 			c.Max.Y -= 20
-			for i, part := range columns(c, 14, slices.Repeat([]float64{1}, len(panels))...) {
-				drawPlot(panels[i], part)
-			}
+			drawRow(c, panels, 14)
 		},
 	}, nil
-}
-
-// exchangeMarks draws the changes on a data set. Those of one loss are shifted up and down.
-type exchangeMarks ExchangeSet
-
-func (m exchangeMarks) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for i, l := range m.Losses {
-		n := len(l.Exchanged)
-		for k, e := range l.Exchanged {
-			if math.IsNaN(e.Gain.Difference.Value) {
-				continue
-			}
-			at := y(-float64(i) - 0.24*(float64(k)-float64(n-1)/2))
-			hue := exchangeColors[k%len(exchangeColors)]
-			if !math.IsNaN(e.Gain.Difference.Low) && !math.IsNaN(e.Gain.Difference.High) {
-				c.StrokeLine2(stroke(hue, 1.2), x(e.Gain.Difference.Low), at, x(e.Gain.Difference.High), at)
-			}
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: hue, Radius: vg.Points(3),
-				Shape: exchangeShapes[k%len(exchangeShapes)]}, vg.Point{X: x(e.Gain.Difference.Value), Y: at})
-		}
-	}
 }

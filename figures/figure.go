@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -103,75 +102,4 @@ func broken(note string, width vg.Length) []string {
 		}
 	}
 	return lines
-}
-
-// drawPlot draws a plot and centers its title over the data area. gonum/plot centers it over the data and the axis
-// labels together.
-func drawPlot(p *plot.Plot, c draw.Canvas) {
-	data := p.DataCanvas(c)
-	if width := p.Title.TextStyle.Width(p.Title.Text); width > 0 {
-		p.Title.TextStyle.XAlign = text.XCenter + text.XAlignment((data.Center().X-c.Center().X)/width)
-	}
-	p.Draw(c)
-}
-
-// columns splits a canvas into columns of the given relative widths with gaps between them.
-func columns(c draw.Canvas, gap vg.Length, widths ...float64) []draw.Canvas {
-	total := 0.0
-	for _, w := range widths {
-		total += w
-	}
-	room := c.Max.X - c.Min.X - gap*vg.Length(len(widths)-1)
-	out := make([]draw.Canvas, len(widths))
-	x := c.Min.X
-	for i, w := range widths {
-		out[i] = c
-		out[i].Min.X = x
-		out[i].Max.X = x + room*vg.Length(w/total)
-		x = out[i].Max.X + gap
-	}
-	return out
-}
-
-// drawRows draws rows of plots of equal height. In each row the plots have the given relative widths.
-func drawRows(c draw.Canvas, rows [][]*plot.Plot, gap vg.Length, widths ...float64) {
-	height := (c.Max.Y - c.Min.Y) / vg.Length(len(rows))
-	for r, plots := range rows {
-		row := c
-		row.Max.Y -= height * vg.Length(r)
-		row.Min.Y = row.Max.Y - height + 4
-		for i, panel := range columns(row, gap, widths...) {
-			drawPlot(plots[i], panel)
-		}
-	}
-}
-
-// drawRow draws plots of equal width side by side.
-func drawRow(c draw.Canvas, plots []*plot.Plot, gap vg.Length) {
-	for i, panel := range columns(c, gap, slices.Repeat([]float64{1}, len(plots))...) {
-		drawPlot(plots[i], panel)
-	}
-}
-
-// squares splits a canvas into a row of canvases, one for each plot, whose data areas are equal squares, as large as
-// they can be. after[i] is the free space behind plot i, for a color bar or a gap.
-func squares(c draw.Canvas, plots []*plot.Plot, after []vg.Length) []draw.Canvas {
-	around := make([]vg.Rectangle, len(plots)) // The space of each plot outside its data area.
-	room, side := c.Max.X-c.Min.X, c.Max.Y-c.Min.Y
-	for i, p := range plots {
-		data := p.DataCanvas(c)
-		around[i] = vg.Rectangle{Min: data.Min.Sub(c.Min), Max: c.Max.Sub(data.Max)}
-		room -= around[i].Min.X + around[i].Max.X + after[i]
-		side = min(side, c.Max.Y-c.Min.Y-around[i].Min.Y-around[i].Max.Y)
-	}
-	side = min(side, room/vg.Length(len(plots)))
-	out := make([]draw.Canvas, len(plots))
-	x := c.Min.X + max(room-side*vg.Length(len(plots)), 0)/2
-	for i := range plots {
-		out[i] = c
-		out[i].Min.X, out[i].Max.X = x, x+around[i].Min.X+side+around[i].Max.X
-		out[i].Min.Y = c.Max.Y - around[i].Max.Y - side - around[i].Min.Y
-		x = out[i].Max.X + after[i]
-	}
-	return out
 }

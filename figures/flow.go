@@ -43,7 +43,7 @@ func Motion(m TripletMotion) (*Figure, error) {
 		if length := math.Hypot(k.at[0], k.at[1]); !(math.Abs(length-1) < 1e-3) {
 			return nil, fmt.Errorf("motion: the %s has length %.3g; want 1", k.role, length)
 		}
-		if length := math.Hypot(k.gradient[0], k.gradient[1]); math.IsNaN(length) || math.IsInf(length, 0) {
+		if length := math.Hypot(k.gradient[0], k.gradient[1]); !finite(length) {
 			return nil, fmt.Errorf("motion: the gradient at the %s is %v; want finite numbers", k.role, k.gradient)
 		}
 	}
@@ -74,30 +74,23 @@ func (k motionMember) along() float64 {
 }
 
 func drawMotion(c draw.Canvas, title Markup, members []motionMember) {
-	head := aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop)
-	c.FillText(head, vg.Point{X: c.Center().X, Y: c.Max.Y + head.FontExtents().Descent}, title)
-	c.Max.Y -= head.Height("x") + 4
+	heading(&c, title, text.XCenter, 4)
 	note := aligned(style(noteSize, quiet), text.XCenter, text.YBottom)
 	for _, line := range []Markup{
 		fmt.Sprintf(`lengths: $\mathbf{f}_a$ %.3f, $\mathbf{f}_p$ %.3f, $\mathbf{f}_n$ %.3f`, members[0].length(),
 			members[1].length(), members[2].length()),
 		"arrows: against the gradient; green: its part along the circle",
 	} {
-		c.FillText(note, vg.Point{X: c.Center().X, Y: c.Min.Y}, line)
+		write(c, note, c.Center().X, c.Min.Y, line)
 		c.Min.Y += noteSize + 3
 	}
 	const box = 1.55 // Half the side of the drawing, in radii.
 	radius := min(c.Max.X-c.Min.X, c.Max.Y-c.Min.Y) / (2 * box)
 	origin := c.Center()
 	at := func(x, y float64) vg.Point {
-		return vg.Point{X: origin.X + radius*vg.Length(x), Y: origin.Y + radius*vg.Length(y)}
+		return pt(origin.X+radius*vg.Length(x), origin.Y+radius*vg.Length(y))
 	}
-	var circle vg.Path
-	circle.Move(at(1, 0))
-	circle.Arc(origin, radius, 0, 2*math.Pi)
-	circle.Close()
-	c.SetLineStyle(stroke(quiet, 0.8))
-	c.Stroke(circle)
+	ring(c, origin, radius, 0, 2*math.Pi, stroke(quiet, 0.8))
 	for _, k := range members {
 		c.StrokeLines(stroke(faint, 0.8), []vg.Point{origin, at(k.at[0], k.at[1])})
 	}
@@ -189,10 +182,8 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 	if len(h.Sap) != len(h.Steps) || len(h.San) != len(h.Steps) {
 		return nil, fmt.Errorf("flow: %d steps, %d S_ap and %d S_an; want equally many", len(h.Steps), len(h.Sap), len(h.San))
 	}
-	alt := "Embeddings on the unit circle, a color and shape for each class."
-	if swarms[0].Dim == 3 {
-		alt = "Embeddings on the unit sphere, a color and shape for each class."
-	}
+	alt := fmt.Sprintf("Embeddings on the unit %s, a color and shape for each class.",
+		map[bool]string{true: "sphere", false: "circle"}[swarms[0].Dim == 3])
 	widths := slices.Repeat([]float64{1}, len(swarms))
 	var chart *plot.Plot
 	if n := len(h.Steps); n > 0 {
@@ -231,33 +222,23 @@ var (
 
 // classes numbers the labels in order of appearance.
 func (s Swarm) classes() []int {
-	number := make(map[int64]int)
+	var seen []int64
 	out := make([]int, len(s.Labels))
 	for i, l := range s.Labels {
-		if _, known := number[l]; !known {
-			number[l] = len(number)
-		}
-		out[i] = number[l]
+		out[i], _ = seriesIndex(&seen, l)
 	}
 	return out
 }
 
 func (s Swarm) draw(c draw.Canvas) {
-	head := aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop)
-	c.FillText(head, vg.Point{X: c.Center().X, Y: c.Max.Y + head.FontExtents().Descent}, s.Title)
-	c.Max.Y -= head.Height("x") + 4
+	heading(&c, s.Title, text.XCenter, 4)
 	radius := min(c.Max.X-c.Min.X, c.Max.Y-c.Min.Y) / (2 * 1.06)
 	middle := c.Center()
 	at := func(points []float32, i int) (vg.Point, float64) {
 		x, y, near := s.seen(points[i*s.Dim : (i+1)*s.Dim])
-		return vg.Point{X: middle.X + radius*vg.Length(x), Y: middle.Y + radius*vg.Length(y)}, near
+		return pt(middle.X+radius*vg.Length(x), middle.Y+radius*vg.Length(y)), near
 	}
-	var circle vg.Path
-	circle.Move(vg.Point{X: middle.X + radius, Y: middle.Y})
-	circle.Arc(middle, radius, 0, 2*math.Pi)
-	circle.Close()
-	c.SetLineStyle(stroke(quiet, 0.8))
-	c.Stroke(circle)
+	ring(c, middle, radius, 0, 2*math.Pi, stroke(quiet, 0.8))
 	if s.Dim == 3 { // The equator; its far side is dashed.
 		for _, front := range []bool{true, false} {
 			var line []vg.Point
@@ -283,15 +264,7 @@ func (s Swarm) draw(c draw.Canvas) {
 		order[i] = i
 	}
 	near := func(i int) float64 { _, n := at(s.Points, i); return n }
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch x, y := near(a), near(b); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(near(a), near(b)) })
 	for _, i := range order {
 		color := flowColors[class[i]%len(flowColors)]
 		trail := slices.Concat(s.Before, [][]float32{s.Points})
@@ -340,16 +313,10 @@ func (h History) plot() (*plot.Plot, error) {
 		for i := range points {
 			points[i] = plotter.XY{X: float64(h.Steps[i]), Y: k.values[i]}
 		}
-		l, err := plotter.NewLine(points)
-		if err != nil {
-			return nil, err
-		}
-		l.LineStyle = stroke(k.color, 1.6, k.dashes...)
+		l := path(points, stroke(k.color, 1.6, k.dashes...))
 		p.Add(l)
 		p.Legend.Add(k.name, l)
 	}
-	p.Legend.Left = true
-	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), vg.Points(8)
-	p.Legend.Top = false
+	setLegend(p, false, true, 8, 8)
 	return p, nil
 }

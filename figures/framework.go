@@ -71,7 +71,7 @@ func (s Step) check() error {
 			return fail("%s has %d values; want %d", m.name, len(m.values), m.want)
 		}
 		for i, v := range m.values {
-			if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
+			if x := float64(v); !finite(x) {
 				return fail("value %d of %s is %v; want finite numbers", i, m.name, x)
 			}
 		}
@@ -81,12 +81,12 @@ func (s Step) check() error {
 			return fail("triplet %d is of rows %d, %d and %d; want rows from 0 to %d", i, t.Anchor, t.Positive,
 				t.Negative, n-1)
 		}
-		if sum := t.Sap + t.San + t.PairPositive + t.PairNegative + t.Weight; math.IsNaN(sum) || math.IsInf(sum, 0) {
+		if sum := t.Sap + t.San + t.PairPositive + t.PairNegative + t.Weight; !finite(sum) {
 			return fail("triplet %d has an infinite or NaN weight or similarity; want finite numbers", i)
 		}
 	}
 	for _, g := range s.Stages {
-		if sum := g.Rule + g.Loss; math.IsNaN(sum) || math.IsInf(sum, 0) {
+		if sum := g.Rule + g.Loss; !finite(sum) {
 			return fail("the gradient of %s is infinite or NaN; want finite numbers", g.Name)
 		}
 	}
@@ -166,7 +166,7 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	frameworkTitle(cell(3, 0), ink, "$S = \\mathbf{f}\\,\\mathbf{f}^T$", sizes(n, n))
 	frameworkTitle(cell(4, 0), ink, "triplets", fmt.Sprint(len(f.Triplets)))
 	under := func(column, line int, s Markup) {
-		at := vg.Point{X: cell(column, line).Min.X + frameworkSide/2, Y: cell(column, line).Min.Y - 3}
+		at := pt(cell(column, line).Min.X+frameworkSide/2, cell(column, line).Min.Y-3)
 		c.FillText(aligned(style(frameworkText, quiet), text.XCenter, text.YTop), at, s)
 	}
 	under(3, 0, "○ positive, × negative")
@@ -209,34 +209,36 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	f.stages(stages)
 	frameworkTitle(stages, ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
 	for line, color := range []color.NRGBA{lossColor, surgeryColor} {
-		from := vg.Point{X: cell(2, line+1).Min.X - 3, Y: cell(2, line+1).Min.Y + frameworkSide/2}
+		from := pt(cell(2, line+1).Min.X-3, cell(2, line+1).Min.Y+frameworkSide/2)
 		height := stages.Max.Y - stages.Min.Y
-		to := vg.Point{X: stages.Max.X + 4, Y: stages.Center().Y + height*vg.Length(0.22-0.44*float64(line))}
+		to := pt(stages.Max.X+4, stages.Center().Y+height*vg.Length(0.22-0.44*float64(line)))
 		arrow(c, from, to, stroke(color, 1.5))
 	}
-	c.FillText(aligned(style(frameworkText, ink), text.XCenter, text.YCenter),
-		vg.Point{X: (stages.Max.X + cell(2, 1).Min.X) / 2, Y: stages.Center().Y}, "back")
+	write(c, aligned(style(frameworkText, ink), text.XCenter, text.YCenter),
+		(stages.Max.X+cell(2, 1).Min.X)/2, stages.Center().Y, "back")
+
 	f.legend(cell(0, 1), row)
 	// Arrows from the triplets to both ways.
 	down := cell(4, 0)
-	arrow(c, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 12}, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 30},
+	arrow(c, pt(down.Max.X-18, down.Min.Y-12), pt(down.Max.X-18, down.Min.Y-30),
 		stroke(lossColor, 1.5))
 	right := c.Max.X + 11
 	bend := cell(4, 2)
 	c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{{X: down.Max.X + 1, Y: down.Center().Y},
 		{X: right, Y: down.Center().Y},
 		{X: right, Y: bend.Center().Y}})
-	arrow(c, vg.Point{X: right, Y: bend.Center().Y}, vg.Point{X: bend.Max.X + 1, Y: bend.Center().Y},
+	arrow(c, pt(right, bend.Center().Y), pt(bend.Max.X+1, bend.Center().Y),
 		stroke(surgeryColor, 1.5))
 }
 
 // frameworkTitle writes a title above a panel, with a note at the right.
 func frameworkTitle(c draw.Canvas, color color.Color, title, note Markup) {
 	s := aligned(bold(style(frameworkText+0.5, color)), text.XLeft, text.YBottom)
-	c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y + 4}, title)
+	write(c, s, c.Min.X, c.Max.Y+4, title)
 	if note != "" {
-		c.FillText(aligned(style(frameworkText, quiet), text.XRight, text.YBottom),
-			vg.Point{X: c.Max.X, Y: c.Max.Y + 4}, note)
+		write(c, aligned(style(frameworkText, quiet), text.XRight, text.YBottom),
+			c.Max.X, c.Max.Y+4, note)
+
 	}
 }
 
@@ -247,12 +249,12 @@ func frameworkArrow(c, from, to draw.Canvas, color color.Color, label Markup) {
 	if from.Min.X > to.Min.X {
 		a, b = from.Min.X-4, to.Max.X+4
 	}
-	arrow(c, vg.Point{X: a, Y: y}, vg.Point{X: b, Y: y}, stroke(color, 1.5))
-	c.FillText(aligned(style(frameworkText, color), text.XCenter, text.YBottom), vg.Point{X: (a + b) / 2, Y: y + 5}, label)
+	arrow(c, pt(a, y), pt(b, y), stroke(color, 1.5))
+	write(c, aligned(style(frameworkText, color), text.XCenter, text.YBottom), (a+b)/2, y+5, label)
 }
 
 func frameworkFrame(c draw.Canvas, color color.Color) {
-	c.StrokeLines(stroke(color, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
+	frame(c, c.Rectangle, stroke(color, 0.6))
 }
 
 // frameworkHeat draws a matrix as a heat map. The scale of a signed matrix is symmetric about zero; any other runs from
@@ -268,13 +270,9 @@ func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colors sc
 	}
 	// Each cell has several pixels, so that viewers that smooth images blur only its edges.
 	down, across := max(1, 256/rows), max(1, 256/columns)
-	img := image.NewNRGBA(image.Rect(0, 0, columns*across, rows*down))
-	for y := range rows * down {
-		for x := range columns * across {
-			img.SetNRGBA(x, y, b.at(float64(values[y/down*columns+x/across])))
-		}
-	}
-	c.DrawImage(c.Rectangle, img)
+	c.DrawImage(c.Rectangle, raster(columns, rows, across, down, func(column, row int) color.NRGBA {
+		return b.at(float64(values[row*columns+column]))
+	}))
 	frameworkFrame(c, ink)
 }
 
@@ -283,9 +281,8 @@ func (f frameworkPicture) images(c draw.Canvas) {
 	rows := (len(f.Images) + f.PerRow - 1) / f.PerRow
 	side := frameworkSide / vg.Length(max(rows, f.PerRow))
 	for i, img := range f.Images {
-		at := vg.Point{X: c.Min.X + side*vg.Length(i%f.PerRow), Y: c.Max.Y - side*vg.Length(i/f.PerRow+1)}
-		c.DrawImage(vg.Rectangle{Min: at.Add(vg.Point{X: 0.75, Y: 0.75}),
-			Max: at.Add(vg.Point{X: side - 0.75, Y: side - 0.75})}, img)
+		at := pt(c.Min.X+side*vg.Length(i%f.PerRow), c.Max.Y-side*vg.Length(i/f.PerRow+1))
+		c.DrawImage(inset(vg.Rectangle{Min: at, Max: at.Add(pt(side, side))}, 0.75), img)
 	}
 }
 
@@ -299,8 +296,9 @@ func (f frameworkPicture) network(c draw.Canvas) {
 	for i, stage := range f.Stages {
 		half := frameworkSide * vg.Length(0.44*(1-0.72*float64(i)/float64(max(n-1, 1))))
 		x := c.Min.X + step*vg.Length(i)
-		r := vg.Rectangle{Min: vg.Point{X: x + 1.5, Y: c.Center().Y - half},
-			Max: vg.Point{X: x + step - 1.5, Y: c.Center().Y + half}}
+		r := rect(x+1.5, c.Center().Y-half,
+			x+step-1.5, c.Center().Y+half)
+
 		c.SetColor(faint)
 		c.Fill(r.Path())
 		c.SetLineStyle(stroke(ink, 0.6))
@@ -332,7 +330,7 @@ func (f frameworkPicture) mined(c draw.Canvas) {
 			column int
 			shape  draw.GlyphDrawer
 		}{{t.Positive, draw.CircleGlyph{}}, {t.Negative, draw.CrossGlyph{}}} {
-			at := vg.Point{X: c.Min.X + unit*(vg.Length(m.column)+0.5), Y: c.Max.Y - unit*(vg.Length(t.Anchor)+0.5)}
+			at := pt(c.Min.X+unit*(vg.Length(m.column)+0.5), c.Max.Y-unit*(vg.Length(t.Anchor)+0.5))
 			c.DrawGlyphNoClip(draw.GlyphStyle{Color: paper, Radius: min(1.7, unit/3), Shape: m.shape}, at)
 		}
 	}
@@ -349,7 +347,7 @@ func (f frameworkPicture) diagram(c draw.Canvas) {
 	}
 	at := func(sap, san float64) vg.Point {
 		place := func(v float64) vg.Length { return frameworkSide * vg.Length((v-low)/(high-low)) }
-		return c.Min.Add(vg.Point{X: place(sap), Y: place(san)})
+		return c.Min.Add(pt(place(sap), place(san)))
 	}
 	c.StrokeLines(stroke(faint, 0.8), []vg.Point{at(low, low), at(high, high)})
 	frameworkFrame(c, ink)
@@ -358,10 +356,10 @@ func (f frameworkPicture) diagram(c draw.Canvas) {
 		c.DrawGlyphNoClip(glyph, at(t.Sap, t.San))
 	}
 	s := style(frameworkText, ink)
-	c.FillText(aligned(s, text.XCenter, text.YTop), vg.Point{X: c.Center().X, Y: c.Min.Y - 1}, "$S_{ap}$")
-	c.FillText(aligned(s, text.XLeft, text.YTop), vg.Point{X: c.Min.X + 4, Y: c.Max.Y - 3}, "$S_{an}$")
-	c.FillText(aligned(s, text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: c.Min.Y - 2}, number(low))
-	c.FillText(aligned(s, text.XRight, text.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 2}, number(high))
+	write(c, aligned(s, text.XCenter, text.YTop), c.Center().X, c.Min.Y-1, "$S_{ap}$")
+	write(c, aligned(s, text.XLeft, text.YTop), c.Min.X+4, c.Max.Y-3, "$S_{an}$")
+	write(c, aligned(s, text.XLeft, text.YTop), c.Min.X, c.Min.Y-2, number(low))
+	write(c, aligned(s, text.XRight, text.YTop), c.Max.X, c.Min.Y-2, number(high))
 }
 
 // formula draws the start of autodiff: the loss, its formula and its value.
@@ -371,7 +369,7 @@ func (f frameworkPicture) formula(c draw.Canvas) {
 	s := aligned(style(frameworkText, ink), text.XCenter, text.YCenter)
 	step := frameworkSide / vg.Length(len(lines)+1)
 	for i, l := range lines {
-		c.FillText(s, vg.Point{X: c.Center().X, Y: c.Max.Y - step*vg.Length(i+1)}, l)
+		write(c, s, c.Center().X, c.Max.Y-step*vg.Length(i+1), l)
 	}
 }
 
@@ -391,12 +389,15 @@ func (f frameworkPicture) bars(c draw.Canvas) {
 		for _, t := range f.Triplets {
 			low, high = min(low, p.of(t)), max(high, p.of(t))
 		}
-		box := vg.Rectangle{Min: vg.Point{X: c.Min.X + 18, Y: c.Max.Y - part*vg.Length(i+1) + 4},
-			Max: vg.Point{X: c.Max.X - 3, Y: c.Max.Y - part*vg.Length(i) - 4}}
-		c.FillText(aligned(style(frameworkText, ink), text.XLeft, text.YBottom),
-			vg.Point{X: c.Min.X + 4, Y: box.Min.Y}, p.name)
-		c.FillText(aligned(style(frameworkText-2, quiet), text.XLeft, text.YTop), vg.Point{X: c.Min.X + 3, Y: box.Max.Y + 2},
+		box := rect(c.Min.X+18, c.Max.Y-part*vg.Length(i+1)+4,
+			c.Max.X-3, c.Max.Y-part*vg.Length(i)-4)
+
+		write(c, aligned(style(frameworkText, ink), text.XLeft, text.YBottom),
+			c.Min.X+4, box.Min.Y, p.name)
+
+		write(c, aligned(style(frameworkText-2, quiet), text.XLeft, text.YTop), c.Min.X+3, box.Max.Y+2,
 			fmt.Sprintf("%.2g", high))
+
 		if high == low {
 			continue
 		}
@@ -404,8 +405,9 @@ func (f frameworkPicture) bars(c draw.Canvas) {
 		width := (box.Max.X - box.Min.X) / vg.Length(len(f.Triplets))
 		for k, t := range f.Triplets {
 			v := p.of(t)
-			r := vg.Rectangle{Min: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.1), Y: y(min(v, 0))},
-				Max: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.9), Y: y(max(v, 0))}}
+			r := rect(box.Min.X+width*(vg.Length(k)+0.1), y(min(v, 0)),
+				box.Min.X+width*(vg.Length(k)+0.9), y(max(v, 0)))
+
 			c.SetColor(surgeryColor)
 			c.Fill(r.Path())
 		}
@@ -429,16 +431,18 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 		for k, v := range []float64{stage.Loss, stage.Rule} {
 			x := c.Min.X + step*(vg.Length(i)+0.1+0.4*vg.Length(k))
 			top := c.Min.Y + (frameworkSide-8)*vg.Length(v/high)
-			r := vg.Rectangle{Min: vg.Point{X: x, Y: c.Min.Y}, Max: vg.Point{X: x + 0.4*step, Y: top}}
+			r := rect(x, c.Min.Y, x+0.4*step, top)
 			c.SetColor([]color.NRGBA{lossColor, surgeryColor}[k])
 			c.Fill(r.Path())
 		}
-		c.FillText(aligned(small, text.XCenter, text.YBottom), vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5),
-			Y: c.Min.Y + (frameworkSide-8)*vg.Length(max(stage.Loss, stage.Rule)/high) + 2},
+		write(c, aligned(small, text.XCenter, text.YBottom), c.Min.X+step*(vg.Length(i)+0.5),
+			c.Min.Y+(frameworkSide-8)*vg.Length(max(stage.Loss, stage.Rule)/high)+2,
+
 			fmt.Sprintf("%.2g", max(stage.Loss, stage.Rule)))
+
 		s := aligned(style(frameworkText-0.5, ink), text.XRight, text.YCenter)
 		s.Rotation = math.Pi / 2
-		c.FillText(s, vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5), Y: c.Min.Y - 3}, stage.Name)
+		write(c, s, c.Min.X+step*(vg.Length(i)+0.5), c.Min.Y-3, stage.Name)
 	}
 }
 
@@ -461,7 +465,7 @@ func (f frameworkPicture) legend(c draw.Canvas, row vg.Length) {
 		if l.bold {
 			s = bold(s)
 		}
-		c.FillText(s, vg.Point{X: c.Min.X, Y: y}, l.text)
+		write(c, s, c.Min.X, y, l.text)
 		y -= frameworkText + 4
 	}
 }

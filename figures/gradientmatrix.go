@@ -3,7 +3,7 @@ package figures
 import (
 	"cmp"
 	"fmt"
-	"image"
+	"image/color"
 	"math"
 	"slices"
 
@@ -37,7 +37,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 				Plain(m.Title), len(m.Values), n)
 		}
 		for i, v := range m.Values {
-			if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
+			if x := float64(v); !finite(x) {
 				return nil, fmt.Errorf("gradient matrix %q: row %d, column %d is %v", Plain(m.Title), i/n, i%n, x)
 			}
 			top = max(top, math.Abs(float64(v)))
@@ -47,41 +47,34 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 		top = 1
 	}
 	colors := bar{low: -top, high: top, colors: diverging}
-	var panels []*plot.Plot
-	after := make([]vg.Length, len(matrices))
-	for i, m := range matrices {
+	none := plot.ConstantTicks{}
+	var panels []square
+	for _, m := range matrices {
 		p := newPlot(m.Title, "along $\\mathbf{f}_j$", "gradient at $\\mathbf{f}_i$")
 		n := float64(len(m.Labels))
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, n, 0, n
-		none := plot.ConstantTicks{}
 		p.X.Tick.Marker, p.Y.Tick.Marker = none, none
 		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0
 		p.Add(cells{m, colors})
-		panels, after[i] = append(panels, p), 14
+		panels = append(panels, square{Plot: p, after: 14})
 	}
 	across, width, high := min(2, len(panels)), 250.0, 270.0 // A notebook's page has room for two, and three small ones.
 	if len(panels) == 3 {
 		across, width, high = 3, 200, 220
 	}
-	lines := (len(panels) + across - 1) / across
+	rows := slices.Collect(slices.Chunk(panels, across))
+	for _, row := range rows {
+		row[len(row)-1].bar, row[len(row)-1].after = &colors, barRoom+8
+	}
+	const gap = vg.Length(12) // Between rows.
 	return &Figure{
-		Width: vg.Points(width*float64(across) + 50), Height: vg.Points(high*float64(lines) - 12), // 12 between rows.
+		Width: vg.Points(width*float64(across) + 50), Height: vg.Points(high*float64(len(rows))) - gap,
 		Alt: "The gradient matrix M of a batch, sorted by class: a blue entry (i, j) pulls f_i towards f_j, " +
 			"an orange one pushes it away, since the gradient is descended.",
 		panels: func(c draw.Canvas) {
-			height := (c.Max.Y - c.Min.Y + 12) / vg.Length(lines)
-			for first := 0; first < len(panels); first += across {
-				line, row := c, panels[first:min(first+across, len(panels))]
-				line.Max.Y -= height * vg.Length(first/across)
-				line.Min.Y = line.Max.Y - height + 12
-				line.Max.X -= (c.Max.X - c.Min.X - barRoom) / vg.Length(across) * vg.Length(across-len(row))
-				after[first+len(row)-1] = barRoom + 8
-				parts := squares(line, row, after[first:])
-				for i, part := range parts {
-					drawPlot(row[i], part)
-				}
-				last := len(parts) - 1
-				colors.draw(row[last].DataCanvas(parts[last]), parts[last])
+			for i, line := range stack(c, gap, len(rows)) {
+				line.Max.X -= (c.Max.X - c.Min.X - barRoom) / vg.Length(across) * vg.Length(across-len(rows[i]))
+				squares(line, rows[i])
 			}
 		},
 	}, nil
@@ -101,18 +94,9 @@ func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(m.Labels[a], m.Labels[b]) })
 	zoom := max(1, 384/n) // Each cell has several pixels, so that viewers that smooth images blur only its edges.
-	img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
-	for row, i := range order {
-		for column, j := range order {
-			k := m.bar.at(float64(m.Values[i*n+j]))
-			for y := row * zoom; y < (row+1)*zoom; y++ {
-				for x := column * zoom; x < (column+1)*zoom; x++ {
-					img.SetNRGBA(x, y, k)
-				}
-			}
-		}
-	}
-	c.DrawImage(c.Rectangle, img)
+	c.DrawImage(c.Rectangle, raster(n, n, zoom, zoom, func(column, row int) color.NRGBA {
+		return m.bar.at(float64(m.Values[order[row]*n+order[column]]))
+	}))
 	x, y := p.Transforms(&c)
 	line := stroke(quiet, 0.35)
 	for i := 1; i < n; i++ {
@@ -123,8 +107,7 @@ func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
 		c.StrokeLine2(line, x(at), c.Min.Y, x(at), c.Max.Y)
 		c.StrokeLine2(line, c.Min.X, y(float64(n)-at), c.Max.X, y(float64(n)-at))
 	}
-	frame := []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min}
-	c.StrokeLines(stroke(ink, 0.6), frame)
+	frame(c, c.Rectangle, stroke(ink, 0.6))
 }
 
 // OverLargest divides a matrix by its largest magnitude, so that several matrices can share a color scale. A zero

@@ -65,9 +65,7 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 		height += gridHead + gridCellHeight*vg.Length(len(s.Pairs)) + gridFoot
 		words.WriteString(s.words())
 	}
-	if provenance != "" {
-		height += noteSize + 6
-	}
+	height += noteRoom(provenance)
 	s := style(noteSize, quiet)
 	return &Figure{
 		Width: max(width, s.Width(provenance)) + 2*margin, Height: height + 2*margin,
@@ -144,8 +142,8 @@ func gridLegend(c draw.Canvas, sets []GridSet) {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	x, y := c.Min.X+gridLeft, c.Max.Y-8
 	entry := func(name string, paint func(r vg.Rectangle)) {
-		paint(vg.Rectangle{Min: vg.Point{X: x, Y: y - 5}, Max: vg.Point{X: x + 16, Y: y + 5}})
-		c.FillText(s, vg.Point{X: x + 21, Y: y}, name)
+		paint(rect(x, y-5, x+16, y+5))
+		write(c, s, x+21, y, name)
 		x += 21 + s.Width(name) + 18
 	}
 	var most []GridMark
@@ -178,19 +176,21 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) +
 			gridCellWidth*vg.Length(column)
 		y := top - gridHead - gridCellHeight*vg.Length(row)
-		return vg.Rectangle{Min: vg.Point{X: x, Y: y - gridCellHeight}, Max: vg.Point{X: x + gridCellWidth, Y: y}}
+		return rect(x, y-gridCellHeight, x+gridCellWidth, y)
 	}
-	c.FillText(aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: top - 1}, s.Data)
+	write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, top-1, s.Data)
 	lastRow, lastColumn := len(s.Pairs)-1, len(s.Triplets)-1
 	value := aligned(style(6.8, ink), text.XCenter, text.YCenter)
 	for b, direction := range s.Directions {
 		first, last := cell(b, 0, 0), cell(b, 0, lastColumn)
-		c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom),
-			vg.Point{X: (first.Min.X + last.Max.X) / 2, Y: first.Max.Y + 6}, DirectionLabel(direction))
+		write(c, aligned(style(labelSize, ink), text.XCenter, text.YBottom),
+			(first.Min.X+last.Max.X)/2, first.Max.Y+6, DirectionLabel(direction))
+
 		for i, pair := range s.Pairs {
 			if b == 0 {
-				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter),
-					vg.Point{X: cell(0, i, 0).Min.X - 5, Y: gridCenter(cell(0, i, 0)).Y}, PairLabel(pair))
+				write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter),
+					cell(0, i, 0).Min.X-5, center(cell(0, i, 0)).Y, PairLabel(pair))
+
 			}
 			for j, triplet := range s.Triplets {
 				r := cell(b, i, j)
@@ -198,13 +198,9 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 				switch {
 				case known && !math.IsNaN(score.Mean):
 					k := scale.at(score.Mean)
-					c.SetColor(k)
-					c.Fill(r.Path())
-					value.Color = ink
-					if 0.299*float64(k.R)+0.587*float64(k.G)+0.114*float64(k.B) < 120 {
-						value.Color = paper
-					}
-					c.FillText(value, gridCenter(r), fmt.Sprintf("%.1f", score.Mean))
+					fill(c, r, k)
+					value.Color = inkOn(k)
+					c.FillText(value, center(r), fmt.Sprintf("%.1f", score.Mean))
 				case known && score.Diverged > 0:
 					gridCross(c, r)
 				default:
@@ -216,18 +212,20 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 			at := cell(b, lastRow, j)
 			label := aligned(style(tickSize, ink), text.XRight, text.YCenter)
 			label.Rotation = math.Pi / 2
-			c.FillText(label, vg.Point{X: gridCenter(at).X, Y: at.Min.Y - 5}, TripletLabel(triplet))
+			write(c, label, center(at).X, at.Min.Y-5, TripletLabel(triplet))
 		}
 	}
 	for m, mark := range s.Marks {
 		parts := append(strings.Split(mark.Rule, "/"), "", "")
 		b, i, j := slices.Index(s.Directions, parts[0]), slices.Index(s.Pairs, parts[1]), slices.Index(s.Triplets, parts[2])
 		if b >= 0 && i >= 0 && j >= 0 {
-			inner := cell(b, i, j)
-			// A second frame of the same rule lies inside the first.
-			inset := 1 + vg.Length(2.6)*vg.Length(gridSame(s.Marks[:m], mark.Rule))
-			inner.Min, inner.Max = inner.Min.Add(vg.Point{X: inset, Y: inset}), inner.Max.Sub(vg.Point{X: inset, Y: inset})
-			gridFrame(c, inner, m)
+			in := vg.Length(1)
+			for _, other := range s.Marks[:m] { // A second frame of the same rule lies inside the first.
+				if other.Rule == mark.Rule {
+					in += 2.6
+				}
+			}
+			gridFrame(c, inset(cell(b, i, j), in), m)
 		}
 	}
 	data := c
@@ -235,46 +233,29 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	data.Max = cell(len(s.Directions)-1, 0, lastColumn).Max
 	scale.label = "R@1, %"
 	if cut {
-		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YTop), vg.Point{X: data.Max.X + 13, Y: data.Min.Y - 3},
+		write(c, aligned(style(noteSize, quiet), text.XCenter, text.YTop), data.Max.X+13, data.Min.Y-3,
 			"and less")
+
 	}
 	scale.draw(data, c)
 }
 
-// gridSame returns the number of marks of a rule.
-func gridSame(marks []GridMark, rule string) int {
-	n := 0
-	for _, m := range marks {
-		if m.Rule == rule {
-			n++
-		}
-	}
-	return n
-}
-
-func gridCenter(r vg.Rectangle) vg.Point {
-	return vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2}
-}
-
 // gridFrame draws a frame with a light border, which keeps it visible on every color.
 func gridFrame(c draw.Canvas, r vg.Rectangle, kind int) {
-	corners := []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min}
-	c.StrokeLines(stroke(paper, 2.8), corners)
-	c.StrokeLines(stroke(gridFrames[kind].color, 1.6, gridFrames[kind].dashes...), corners)
+	frame(c, r, stroke(paper, 2.8))
+	frame(c, r, stroke(gridFrames[kind].color, 1.6, gridFrames[kind].dashes...))
 }
 
 // gridEmpty draws the cell of a rule without a run.
 func gridEmpty(c draw.Canvas, r vg.Rectangle) {
-	line := stroke(faint, 0.6)
-	c.StrokeLines(line, []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min})
-	c.StrokeLine2(stroke(quiet, 0.8), gridCenter(r).X-2.5, gridCenter(r).Y, gridCenter(r).X+2.5, gridCenter(r).Y)
+	frame(c, r, stroke(faint, 0.6))
+	c.StrokeLine2(stroke(quiet, 0.8), center(r).X-2.5, center(r).Y, center(r).X+2.5, center(r).Y)
 }
 
 // gridCross draws the cell of a rule whose run diverged.
 func gridCross(c draw.Canvas, r vg.Rectangle) {
-	c.SetColor(faint)
-	c.Fill(r.Path())
-	m := gridCenter(r)
+	fill(c, r, faint)
+	m := center(r)
 	for _, s := range []vg.Length{1, -1} {
 		c.StrokeLines(stroke(ink, 1), []vg.Point{{X: m.X - 3.5, Y: m.Y - 3.5*s}, {X: m.X + 3.5, Y: m.Y + 3.5*s}})
 	}

@@ -3,7 +3,6 @@ package figures
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -32,75 +31,35 @@ func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 	most := 1
 	alt := "Main effects: marginal means of Recall@1 in percent with 95 % intervals."
 	for _, s := range sets {
-		low, high := s.Mean, s.Mean
+		values := spanOf(s.Mean)
 		for f, means := range s.Means {
 			if len(means) != len(s.Levels[f]) {
 				return nil, fmt.Errorf("main effects on %s: %d means for %d levels", s.Data, len(means), len(s.Levels[f]))
 			}
 			most = max(most, len(means))
 			for i, v := range means {
-				for _, x := range []float64{v.Value, v.Low, v.High} {
-					if !math.IsNaN(x) {
-						low, high = min(low, x), max(high, x)
-					}
-				}
+				values.addInterval(v)
 				alt += fmt.Sprintf(" %s, %s: %s.", s.Data, s.Levels[f][i], v)
 			}
 		}
-		if math.IsNaN(low) || math.IsNaN(high) {
+		if math.IsNaN(s.Mean) {
 			return nil, fmt.Errorf("main effects on %s: the mean is NaN", s.Data)
 		}
-		room := max(0.05*(high-low), 0.3)
 		var line []*plot.Plot
 		for f := range s.Levels {
-			line = append(line, s.panel(part(f), low-room, high+room))
+			line = append(line, s.panel(part(f), values.padded(0.05, 0.3)))
 		}
 		lines = append(lines, line)
 	}
 	return gridPanels(lines, vg.Points(56+18*float64(most)), nil, alt, provenance), nil
 }
 
-func (s GridMargins) panel(of part, low, high float64) *plot.Plot {
-	p := newPlot(s.Data+", "+of.title(), "marginal mean of Recall@1, % (dashed: their mean)", "")
-	names := s.Levels[of]
-	ticks := make(plot.ConstantTicks, len(names))
-	for i, name := range names {
-		ticks[i] = plot.Tick{Value: -float64(i), Label: of.label(name)}
-	}
-	p.Y.Tick.Marker, p.Y.Tick.Length = ticks, 0
-	p.Y.LineStyle.Width = 0
-	p.Y.Min, p.Y.Max = 0.5-float64(max(len(names), 1)), 0.5
-	p.X.Min, p.X.Max = low, high
-	step := roundStep((high - low) / 5)
-	p.X.Tick.Marker = every(step, low, high)
-	p.Add(stripes{len(names), step}, gridMean(s.Mean), gridBars(s.Means[of]))
+func (s GridMargins) panel(of part, values span) *plot.Plot {
+	p := dotPlot(s.Data+", "+of.title(), "marginal mean of Recall@1, % (dashed: their mean)", of.labels(s.Levels[of]),
+		values, 5)
+	p.Add(meanLine(s.Mean), whiskers{values: s.Means[of], width: 1.4,
+		mark: draw.GlyphStyle{Color: Blue, Radius: vg.Points(3.2), Shape: ringed{draw.CircleGlyph{}}}})
 	return p
-}
-
-// gridMean draws a line at the mean of all.
-type gridMean float64
-
-func (m gridMean) Plot(c draw.Canvas, p *plot.Plot) {
-	x, _ := p.Transforms(&c)
-	c.StrokeLine2(stroke(quiet, 0.9, 3, 2), x(float64(m)), c.Min.Y, x(float64(m)), c.Max.Y)
-}
-
-// gridBars draws values with their intervals, one in each row.
-type gridBars []stats.Interval
-
-func (b gridBars) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for i, v := range b {
-		at := y(-float64(i))
-		if math.IsNaN(v.Value) {
-			continue
-		}
-		if !math.IsNaN(v.Low) && !math.IsNaN(v.High) {
-			c.StrokeLine2(stroke(Blue, 1.4), x(v.Low), at, x(v.High), at)
-		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Blue, Radius: vg.Points(3.2), Shape: ringed{draw.CircleGlyph{}}},
-			vg.Point{X: x(v.Value), Y: at})
-	}
 }
 
 // gridPanels returns a figure of lines of plots, with a legend above each column.
@@ -114,22 +73,11 @@ func gridPanels(lines [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, 
 		Width: vg.Points(250 * float64(len(lines[0]))), Height: (height+gap)*vg.Length(len(lines)) + head + 24,
 		Alt: alt, Provenance: provenance,
 		panels: func(canvas draw.Canvas) {
-			ones := slices.Repeat([]float64{1}, len(lines[0]))
-			for i, part := range columns(canvas, 18, ones...) {
-				if keys != nil {
-					gridKeys(part, keys[i])
-				}
+			for i, key := range keys {
+				gridKeys(columns(canvas, 18, equal(len(keys))...)[i], key)
 			}
 			canvas.Max.Y -= head
-			height := (canvas.Max.Y - canvas.Min.Y + gap) / vg.Length(len(lines))
-			for i, line := range lines {
-				strip := canvas
-				strip.Max.Y -= height * vg.Length(i)
-				strip.Min.Y = strip.Max.Y - height + gap
-				for j, part := range columns(strip, 18, ones...) {
-					drawPlot(line[j], part)
-				}
-			}
+			drawRows(canvas, lines, gap, 18)
 		},
 	}
 }
@@ -248,27 +196,15 @@ func (p GridProfile) key() []gridLine {
 
 func (p GridProfile) panel(data string) *plot.Plot {
 	out := newPlot(data+p.over(), "", "Recall@1, %")
-	low, high := math.Inf(1), math.Inf(-1)
+	values := spanOf()
 	for _, line := range p.Means {
 		for _, v := range line {
-			for _, x := range []float64{v.Value, v.Low, v.High} {
-				if !math.IsNaN(x) {
-					low, high = min(low, x), max(high, x)
-				}
-			}
+			values.addInterval(v)
 		}
 	}
-	if low > high {
-		low, high = 0, 100
-	}
-	room := max(0.05*(high-low), 0.3)
-	out.Y.Min, out.Y.Max = low-room, high+room
-	step := roundStep((high - low + 2*room) / 6)
-	out.Y.Tick.Marker = every(step, out.Y.Min, out.Y.Max)
-	ticks := make(plot.ConstantTicks, len(p.PointNames))
-	for i, name := range p.PointNames {
-		ticks[i] = plot.Tick{Value: float64(i), Label: part(p.Points).label(name)}
-	}
+	values = values.padded(0.05, 0.3)
+	values.scaled(&out.Y, 6)
+	ticks := nameTicks(1, part(p.Points).labels(p.PointNames))
 	out.X.Tick.Marker = ticks
 	if part(p.Points) == tripletWeight { // These labels are too long to stand side by side.
 		out.X.Tick.Length = 0
@@ -279,7 +215,7 @@ func (p GridProfile) panel(data string) *plot.Plot {
 		out.X.Tick.Label.XAlign, out.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
 	}
 	out.X.Min, out.X.Max = -0.4, float64(len(p.PointNames))-0.6
-	out.Add(gridRungs(step), gridPaths(p))
+	out.Add(gridRungs(roundStep((values.high-values.low)/6)), gridPaths(p))
 	return out
 }
 
@@ -317,8 +253,9 @@ func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		for k, v := range line {
 			if !math.IsNaN(v.Value) {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.7), Shape: look.shape},
-					vg.Point{X: at(k), Y: y(v.Value)})
+				dot(c, look.color, vg.Points(2.7), look.shape,
+					at(k), y(v.Value))
+
 			}
 		}
 	}
@@ -341,9 +278,10 @@ func gridKeys(c draw.Canvas, lines []gridLine) {
 	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
 	for _, l := range lines {
 		c.StrokeLines(stroke(l.color, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(2.7), Shape: l.shape},
-			vg.Point{X: x + 7.5, Y: y})
-		c.FillText(s, vg.Point{X: x + 18, Y: y}, l.name)
+		dot(c, l.color, vg.Points(2.7), l.shape,
+			x+7.5, y)
+
+		write(c, s, x+18, y, l.name)
 		x += 19 + s.Width(l.name) + gap
 	}
 }
@@ -356,6 +294,15 @@ const (
 	pairWeight
 	tripletWeight
 )
+
+// labels returns the symbols of some levels of the part.
+func (p part) labels(names []string) []Markup {
+	out := make([]Markup, len(names))
+	for i, name := range names {
+		out[i] = p.label(name)
+	}
+	return out
+}
 
 func (p part) title() string { return [...]string{"Direction", "PairWeight", "TripletWeight"}[p] }
 

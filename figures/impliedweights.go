@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -32,15 +31,14 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 		return nil, fmt.Errorf("implied weights: no losses; want at least one")
 	}
 	const height, gap = vg.Length(190), vg.Length(16) // The gap holds a label and a title.
-	var panels [][]*plot.Plot
+	var panels [][]square
 	var colors bar
 	alt := "Pair weights and triplet weights of losses, beside those of rules:"
 	for i, r := range rows {
 		curves := newPlot("$P_+$ and $P_-$ of "+r.Loss.Title, "$S_{ap}$, $S_{an}$", "pair weight")
-		curves.X.Min, curves.X.Max = 0, 1
+		setAxis(&curves.X, 0, 1, 0.25)
 		curves.Y.Min = 0
-		curves.X.Tick.Marker = every(0.25, 0, 1)
-		line := []*plot.Plot{curves}
+		line := []square{{Plot: curves, after: 26}}
 		for k, p := range []ImpliedParts{r.Loss, r.Rule} {
 			n := len(p.PairPositive)
 			if n < 2 || len(p.PairNegative) != n || len(p.Weight) != n*n {
@@ -50,7 +48,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 			}
 			for _, w := range [][]float64{p.PairPositive, p.PairNegative, p.Weight} {
 				for _, v := range w {
-					if math.IsNaN(v) || math.IsInf(v, 0) {
+					if !finite(v) {
 						return nil, fmt.Errorf("implied weights %q: a weight is %v; want finite numbers", Plain(p.Title), v)
 					}
 				}
@@ -77,34 +75,26 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 		if curves.Y.Max == 0 { // All pair weights are zero.
 			curves.Y.Max = 1
 		}
-		curves.Y.Tick.Marker = every(roundStep(curves.Y.Max/4), 0, curves.Y.Max)
+		span{0, curves.Y.Max}.scaled(&curves.Y, 4)
 		for _, p := range []ImpliedParts{r.Loss, r.Rule} {
 			panel, b, err := Diagram{Field: impliedField(p), Low: 0, High: 1, Levels: []float64{}}.plot()
 			if err != nil {
 				return nil, err
 			}
 			colors = b
-			line = append(line, panel)
+			line = append(line, square{Plot: panel, after: 20})
 		}
+		line[2].bar, line[2].after = &colors, barRoom
 		panels = append(panels, line)
 		alt += fmt.Sprintf(" %s beside %s;", Plain(r.Loss.Title), Plain(r.Rule.Title))
 	}
-	after := []vg.Length{26, 20, barRoom}
 	return &Figure{
 		Width: vg.Points(610), Height: height * vg.Length(len(rows)), Provenance: provenance,
 		Alt: alt[:len(alt)-1] + ". Curves: P+ of the loss in light blue, P- in orange; those of the rule are dashed.",
 		panels: func(c draw.Canvas) {
-			each := (c.Max.Y - c.Min.Y) / vg.Length(len(panels))
-			for i, line := range panels {
-				row := c
-				row.Max.Y = c.Max.Y - each*vg.Length(i)
-				row.Min.Y = row.Max.Y - each + gap
-				parts := squares(row, line, after)
-				for k, part := range parts {
-					drawPlot(line[k], part)
-				}
-				last := len(line) - 1
-				colors.draw(line[last].DataCanvas(parts[last]), parts[last])
+			c.Min.Y += gap
+			for i, row := range stack(c, gap, len(panels)) {
+				squares(row, panels[i])
 			}
 		},
 	}, nil

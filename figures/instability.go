@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
@@ -78,10 +79,7 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 				if len(part.points) == 0 {
 					continue
 				}
-				l, err := pairSeries(part.plot, curve.Pair, part.points, part.bars)
-				if err != nil {
-					return nil, err
-				}
+				l := pairSeries(part.plot, curve.Pair, part.points, part.bars)
 				if r == 0 && part.plot == norm {
 					norm.Legend.Add(curve.Name, l)
 				}
@@ -102,8 +100,7 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 			p.Add(lightGrid())
 		}
 		share.Y.Tick.Marker = every(0.25, 0, 1)
-		norm.Legend.Top, norm.Legend.Left = true, true
-		norm.Legend.XOffs = vg.Points(4)
+		setLegend(norm, true, true, 4, 0)
 		rows[r] = []*plot.Plot{norm, spread, share}
 	}
 	return &Figure{
@@ -111,7 +108,7 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 		Alt: "The length of a batch's gradient under each pair weight as β grows, how much it differs between batches, " +
 			"and the share of the variance of P₋ that the pair's own similarity does not explain. " +
 			"Under sig-ms all three grow steeply with β; under sig they do not grow; lin and lin-ms have no β.",
-		panels: func(c draw.Canvas) { drawRows(c, rows, 14, 1.1, 1, 1) },
+		panels: func(c draw.Canvas) { drawRows(draw.Crop(c, 0, 0, 4, 0), rows, 4, 14, 1.1, 1, 1) },
 	}, nil
 }
 
@@ -156,25 +153,19 @@ type normStats struct{ mean, std, low, high float64 }
 
 // positiveStats returns the statistics of at least two positive numbers, with the sample standard deviation.
 func positiveStats(values []float64) (normStats, error) {
-	s := normStats{low: math.Inf(1)}
 	if len(values) < 2 {
-		return s, fmt.Errorf("%d norms; want at least two", len(values))
+		return normStats{}, fmt.Errorf("%d norms; want at least two", len(values))
 	}
 	for _, v := range values {
-		if !(v > 0) || math.IsInf(v, 0) {
-			return s, fmt.Errorf("a norm is %g; want a finite positive number", v)
+		if !(v > 0) || !finite(v) {
+			return normStats{}, fmt.Errorf("a norm is %g; want a finite positive number", v)
 		}
-		s.mean += v / float64(len(values))
-		s.low, s.high = min(s.low, v), max(s.high, v)
 	}
-	for _, v := range values {
-		s.std += (v - s.mean) * (v - s.mean) / float64(len(values)-1)
+	m := stats.MeanOf(values)
+	if m.Std == 0 {
+		return normStats{}, fmt.Errorf("all batches have the norm %g; want norms that differ", m.Mean)
 	}
-	s.std = math.Sqrt(s.std)
-	if s.std == 0 {
-		return s, fmt.Errorf("all batches have the norm %g; want norms that differ", s.mean)
-	}
-	return s, nil
+	return normStats{m.Mean, m.Std, slices.Min(values), slices.Max(values)}, nil
 }
 
 // valueTicks returns labeled ticks at the given values.
@@ -263,19 +254,14 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			if len(points) == 0 {
 				continue
 			}
-			l, err := pairSeries(panels[s], pair, points, up)
-			if err != nil {
-				return nil, err
-			}
+			l := pairSeries(panels[s], pair, points, up)
 			panels[s].Legend.Add(PairLabel(pair), l)
 			if len(lost) > 0 {
-				panels[s].Add(&plotter.Scatter{XYs: lost,
-					GlyphStyle: draw.GlyphStyle{Color: ink, Radius: vg.Points(4), Shape: draw.CrossGlyph{}}})
+				panels[s].Add(scatter(lost, ink, 4, draw.CrossGlyph{}))
 			}
 		}
 		panels[s].X.Tick.Marker = valueTicks(rates)
-		panels[s].Legend.Top, panels[s].Legend.Left = true, true
-		panels[s].Legend.XOffs = vg.Points(4)
+		setLegend(panels[s], true, true, 4, 0)
 	}
 	return &Figure{
 		Width: vg.Points(30 + 300*float64(len(panels))), Height: vg.Points(250),
@@ -286,25 +272,12 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 }
 
 // pairSeries adds a line with marks in the style of a pair weight, with bars unless they are nil.
-func pairSeries(p *plot.Plot, pair string, points plotter.XYs, bars plotter.YErrors) (*plotter.Line, error) {
+func pairSeries(p *plot.Plot, pair string, points plotter.XYs, bars plotter.YErrors) *plotter.Line {
 	look := pairLook(pair)
 	if bars != nil {
-		b, err := plotter.NewYErrorBars(struct {
-			plotter.XYs
-			plotter.YErrors
-		}{points, bars})
-		if err != nil {
-			return nil, err
-		}
-		b.LineStyle, b.CapWidth = stroke(look.color, 0.8), vg.Points(3)
-		p.Add(b)
+		p.Add(&plotter.YErrorBars{XYs: points, YErrors: bars, LineStyle: stroke(look.color, 0.8), CapWidth: vg.Points(3)})
 	}
-	l, dots, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return nil, err
-	}
-	l.LineStyle = stroke(look.color, 1.4, look.dashes...)
-	dots.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.2), Shape: look.shape}
-	p.Add(l, dots)
-	return l, nil
+	l := path(points, stroke(look.color, 1.4, look.dashes...))
+	p.Add(l, scatter(points, look.color, 2.2, look.shape))
+	return l
 }

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
@@ -135,28 +136,23 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 	var words []string
 	for k, l := range sets {
 		p := newPlot(l.Data, "steps of training", "Recall@1, %")
-		low, high := math.Inf(1), math.Inf(-1)
+		values := spanOf()
 		for i, rule := range l.Rules {
 			for j, ours := range l.Ours {
 				if s := ours[i]; !math.IsNaN(s.Mean) {
-					low, high = min(low, s.Mean-s.Std), max(high, s.Mean+s.Std)
+					values.addMean(s)
 					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", l.Data, rule, l.Steps[j], s))
 				}
 			}
 		}
-		if low > high {
-			low, high = 0, 100
-		}
-		room := max(0.06*(high-low), 0.5)
-		p.Y.Min, p.Y.Max = low-room, high+room
-		p.Y.Tick.Marker = every(roundStep((p.Y.Max-p.Y.Min)/5), p.Y.Min, p.Y.Max)
+		values.padded(0.06, 0.5).scaled(&p.Y, 5)
 		p.X.Min, p.X.Max = math.Log2(float64(l.Steps[0]))-0.15, math.Log2(float64(l.Steps[len(l.Steps)-1]))+0.15
 		ticks := make(plot.ConstantTicks, len(l.Steps))
 		for j, s := range l.Steps {
 			ticks[j] = plot.Tick{Value: math.Log2(float64(s)), Label: fmt.Sprint(s)}
 		}
 		p.X.Tick.Marker = ticks
-		p.Add(lengthLines(l))
+		l.add(p)
 		panels[k] = p
 	}
 	const labels = vg.Length(86) // Room for the names of the rules beside each panel.
@@ -164,60 +160,60 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 		Width: vg.Points(330 * float64(len(sets))), Height: vg.Points(250), Provenance: provenance,
 		Alt: "Recall@1 of rules over the number of steps they are trained for. " + strings.Join(words, "; ") + ".",
 		panels: func(c draw.Canvas) {
-			for k, part := range columns(c, 10, slices.Repeat([]float64{1}, len(panels))...) {
-				part.Max.X -= labels
-				drawPlot(panels[k], part)
-			}
+			c.Max.X -= labels
+			drawRow(c, panels, 10+labels)
 		},
 	}, nil
 }
 
-// lengthLines draws a line for each rule in the style of its pair weight. The names stand at the right end, moved apart
-// where they would overlap.
-type lengthLines Length
-
-func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	type label struct {
-		at    vg.Length
-		name  string
-		color color.NRGBA
-	}
-	var names []label
+// add adds a line for each rule in the style of its pair weight, solid, with its name at the right end.
+func (l Length) add(p *plot.Plot) {
+	var names lineNames
 	for i, rule := range l.Rules {
 		_, pair, _ := strings.Cut(rule, "/")
 		pair, _, _ = strings.Cut(pair, "/")
-		look := pairLook(pair)
-		var points []vg.Point
+		drawn := track{look: pairLook(pair), bar: 0.8, width: 1.2, radius: 2.8}
+		drawn.look.dashes = nil
 		for j, ours := range l.Ours {
-			if s := ours[i]; !math.IsNaN(s.Mean) {
-				at := vg.Point{X: x(math.Log2(float64(l.Steps[j]))), Y: y(s.Mean)}
-				if s.Std > 0 {
-					c.StrokeLine2(stroke(look.color, 0.8), at.X, y(s.Mean-s.Std), at.X, y(s.Mean+s.Std))
-				}
-				points = append(points, at)
+			if !math.IsNaN(ours[i].Mean) {
+				drawn.points = append(drawn.points, meanPoint(math.Log2(float64(l.Steps[j])), ours[i]))
 			}
 		}
-		if len(points) == 0 {
-			continue
+		if n := len(drawn.points); n > 0 {
+			p.Add(drawn)
+			names = append(names, lineName{drawn.points[n-1].Value, rule, drawn.look.color})
 		}
-		c.StrokeLines(stroke(look.color, 1.2), points)
-		for _, at := range points {
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.8), Shape: look.shape}, at)
-		}
-		names = append(names, label{points[len(points)-1].Y, rule, look.color})
 	}
-	slices.SortStableFunc(names, func(a, b label) int { return int(math.Copysign(1, float64(a.at-b.at))) })
+	p.Add(names)
+}
+
+// lineNames writes the names of lines to the right of a plot at their last values, moved apart where they would
+// overlap.
+type lineNames []lineName
+
+type lineName struct {
+	value float64
+	name  string
+	color color.NRGBA
+}
+
+func (l lineNames) Plot(c draw.Canvas, p *plot.Plot) {
+	_, y := p.Transforms(&c)
+	names := slices.SortedStableFunc(slices.Values(l), func(a, b lineName) int { return cmp.Compare(a.value, b.value) })
+	places := make([]vg.Length, len(names))
+	for i, n := range names {
+		places[i] = y(n.value)
+	}
 	const apart = vg.Length(10)
 	for range 20 { // Each of two names that are too close moves by half of the missing distance.
 		for i := range len(names) - 1 {
-			if d := names[i+1].at - names[i].at; d < apart {
-				names[i].at -= (apart - d) / 2
-				names[i+1].at += (apart - d) / 2
+			if d := places[i+1] - places[i]; d < apart {
+				places[i] -= (apart - d) / 2
+				places[i+1] += (apart - d) / 2
 			}
 		}
 	}
-	for _, n := range names {
-		c.FillText(aligned(style(tickSize, n.color), text.XLeft, text.YCenter), vg.Point{X: c.Max.X + 4, Y: n.at}, n.name)
+	for i, n := range names {
+		write(c, aligned(style(tickSize, n.color), text.XLeft, text.YCenter), c.Max.X+4, places[i], n.name)
 	}
 }

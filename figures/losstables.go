@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 )
 
@@ -26,7 +25,7 @@ func PeerAgreement(provenance string, rows []PeerRow) (*Table, error) {
 	}
 	for _, r := range rows {
 		for _, v := range []float64{r.Value, r.Gradient, r.Proxies} {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
+			if !finite(v) {
 				return nil, fmt.Errorf("agreement of %s: a difference is %v; want finite numbers", r.Loss, v)
 			}
 		}
@@ -73,7 +72,7 @@ func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) 
 	}
 	for _, r := range rows {
 		for _, v := range []float64{r.PairPositive, r.PairNegative, r.Weight, r.Residual, r.Lone, r.Alone} {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
+			if !finite(v) {
 				return nil, fmt.Errorf("parts of %s: a value is %v; want finite numbers", Plain(r.Title), v)
 			}
 		}

@@ -50,7 +50,7 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 		}{{positive, k.Positive}, {negative, k.Negative}} {
 			line := make(plotter.XYs, len(k.S))
 			for i, s := range k.S {
-				if v := side.values[i]; math.IsNaN(s+v) || math.IsInf(s+v, 0) {
+				if v := side.values[i]; !finite(s + v) {
 					return nil, fmt.Errorf("relative weights: %s at S = %g is %g; want finite numbers", k.Pair, s, v)
 				}
 				line[i] = plotter.XY{X: s, Y: side.values[i]}
@@ -64,12 +64,11 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 		}
 	}
 	for _, p := range []*plot.Plot{positive, negative} { // Both panels have one scale.
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, 0, 1.05*top
-		p.X.Tick.Marker, p.Y.Tick.Marker = every(roundStep((high-low)/5), low, high), every(roundStep(top/6), 0, 1.05*top)
+		span{low, high}.scaled(&p.X, 5)
+		setAxis(&p.Y, 0, 1.05*top, roundStep(top/6))
 		p.Add(lightGrid())
 	}
-	negative.Legend.Top, negative.Legend.Left = true, true
-	negative.Legend.XOffs, negative.Legend.YOffs = vg.Points(6), vg.Points(-4)
+	setLegend(negative, true, true, 6, -4)
 	return &Figure{
 		Width: vg.Points(500), Height: vg.Points(210),
 		Alt: "Appendix. Pair weights relative to the anchor's other pairs, over the similarity of the pair itself. " +

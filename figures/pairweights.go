@@ -26,7 +26,7 @@ func PairWeights(provenance string, of Markup, positive, negative WeightedPairs)
 			return nil, fmt.Errorf("pair weights: %d similarities and %d weights; want as many", len(side.S), len(side.Weight))
 		}
 		for i, s := range side.S {
-			if w := side.Weight[i]; math.IsNaN(s+w) || math.IsInf(s+w, 0) {
+			if w := side.Weight[i]; !finite(s + w) {
 				return nil, fmt.Errorf("pair weights: the weight at S = %g is %g; want finite numbers", s, w)
 			}
 			low, high = min(low, s), max(high, s)
@@ -48,12 +48,7 @@ func PairWeights(provenance string, of Markup, positive, negative WeightedPairs)
 			if len(points) == 0 {
 				continue
 			}
-			drawn, err := plotter.NewScatter(points)
-			if err != nil {
-				return nil, err
-			}
-			drawn.GlyphStyle = draw.GlyphStyle{Color: look, Radius: vg.Points(1.6), Shape: draw.CircleGlyph{}}
-			panels[k].Add(drawn)
+			panels[k].Add(scatter(points, look, 1.6, draw.CircleGlyph{}))
 			continue
 		}
 		parts := make([][]float64, 40)
@@ -75,11 +70,7 @@ func PairWeights(provenance string, of Markup, positive, negative WeightedPairs)
 			}
 		}
 		for j, points := range lines {
-			line, err := plotter.NewLine(points)
-			if err != nil {
-				return nil, err
-			}
-			line.LineStyle = []draw.LineStyle{stroke(look, 0.8, 3, 3), stroke(look, 1.8), stroke(look, 0.8, 3, 3)}[j]
+			line := path(points, []draw.LineStyle{stroke(look, 0.8, 3, 3), stroke(look, 1.8), stroke(look, 0.8, 3, 3)}[j])
 			panels[k].Add(line)
 			switch j {
 			case 0:
@@ -96,9 +87,8 @@ func PairWeights(provenance string, of Markup, positive, negative WeightedPairs)
 		low, high = low-0.1, high+0.1
 	}
 	for _, p := range panels { // Both panels have one scale.
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, bottom, top+0.3*(top-bottom) // Room for the legend.
-		p.X.Tick.Marker = every(roundStep((high-low)/5), low, high)
-		p.Y.Tick.Marker = every(roundStep((top-bottom)/5), bottom, p.Y.Max)
+		span{low, high}.scaled(&p.X, 5)
+		setAxis(&p.Y, bottom, top+0.3*(top-bottom), roundStep((top-bottom)/5)) // Room for the legend.
 		p.Legend.Top = true
 		p.Add(lightGrid())
 	}

@@ -11,13 +11,17 @@ import (
 	"strings"
 
 	ximage "golang.org/x/image/draw"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // Pictures is a [Figure] made of photographs. Its HTML stays small: each photograph is stored once, as a JPEG.
 type Pictures struct {
 	*Figure
-	rows [][]pictured
-	rule bool // Whether a line separates the first picture of a row from the others.
+	rows  [][]pictured
+	heads []Markup // Above the first pictures of a row.
+	rule  bool     // Whether a line separates the first picture of a row from the others.
 }
 
 // pictured is a picture with the text under it.
@@ -26,6 +30,70 @@ type pictured struct {
 	role  string // The alternative text.
 	right *bool  // Whether it is of the right class; nil if the question does not arise.
 	lines []string
+	bold  bool // Of the first line.
+}
+
+// yes and no are marks of pictures.
+var yes, no = true, false
+
+// sheetPlan is the layout of rows of pictures in columns.
+type sheetPlan struct {
+	columns, lines           int
+	down                     bool      // Whether rows fill a column before the next one begins.
+	width, between           vg.Length // Of a row, and between columns.
+	head, headSize, under    vg.Length // The room of the heads, their size, and the room under a row.
+	afterFirst, betweenPlain vg.Length // Between the first picture and the second, and between the others.
+}
+
+// plan gives the figure its size and draws the pictures.
+func (p *Pictures) plan(l sheetPlan) *Pictures {
+	p.Width = 2*margin + vg.Length(l.columns)*l.width + vg.Length(l.columns-1)*l.between
+	p.Height = 2*margin + l.head + vg.Length(l.lines)*(sheetRow+l.under) + noteRoom(p.Provenance)
+	p.panels = func(c draw.Canvas) {
+		head := aligned(bold(style(l.headSize, ink)), text.XLeft, text.YTop)
+		for i, row := range p.rows {
+			column, line := i%l.columns, i/l.columns
+			if l.down {
+				column, line = i/l.lines, i%l.lines
+			}
+			corner := pt(c.Min.X+vg.Length(column)*(l.width+l.between),
+				c.Max.Y-l.head-vg.Length(line)*(sheetRow+l.under)-sheetSide)
+			if p.rule {
+				x := corner.X + sheetSide + l.afterFirst/2
+				c.StrokeLine2(stroke(faint, 1), x, corner.Y+sheetSide, x, corner.Y)
+			}
+			for k, picture := range row {
+				if line == 0 && k < len(p.heads) {
+					write(c, head, corner.X, c.Max.Y, p.heads[k])
+				}
+				picture.draw(c, corner)
+				corner.X += sheetSide + l.betweenPlain
+				if k == 0 {
+					corner.X += l.afterFirst - l.betweenPlain
+				}
+			}
+		}
+	}
+	return p
+}
+
+// draw draws a picture with its lower left corner at a point, and under it its lines, cut to its width.
+func (k pictured) draw(c draw.Canvas, at vg.Point) {
+	drawThumb(c, k.image, at, k.right)
+	s := aligned(style(noteSize, ink), text.XLeft, text.YTop)
+	if k.right != nil && !*k.right {
+		s.Color = Vermilion
+	}
+	for i, line := range k.lines {
+		style := s
+		if i == 0 && k.bold {
+			style = bold(s)
+		}
+		if !strings.Contains(line, "$") { // A number with its symbol is not cut.
+			line = fitted(style, line, sheetSide)
+		}
+		write(c, style, at.X, at.Y-2-vg.Length(i)*(noteSize+0.5), line)
+	}
 }
 
 // Formats returns those of a figure, html, and txt, which is the alternative text.
@@ -69,7 +137,11 @@ func (p *Pictures) html() ([]byte, error) {
 				`style="display:block;max-width:none;image-rendering:pixelated;%s">%s</div>`,
 				side, uri, html.EscapeString(alt), side, side, frame, mark)
 			fmt.Fprintf(&b, `<div style="padding-top:3px%s">`, color)
-			for j, line := range k.lines {
+			lines := k.lines
+			if !p.rule { // The heads name each picture.
+				lines = append([]string{p.heads[i]}, lines...)
+			}
+			for j, line := range lines {
 				if j > 0 {
 					b.WriteString("<br>")
 				}

@@ -117,8 +117,8 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 			if column == 0 {
 				p.Y.Label.Text = y
 			}
-			p.X.Min, p.X.Max = -1, 1
-			p.X.Tick.Marker, p.Y.Tick.Marker = every(0.5, -1, 1), every(0.5, p.Y.Min, 1)
+			setAxis(&p.X, -1, 1, 0.5)
+			p.Y.Tick.Marker = every(0.5, p.Y.Min, 1)
 			p.Add(lightGrid())
 			for k, direction := range panel.directions {
 				for d, sap := range panel.saps {
@@ -151,22 +151,12 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 				if len(points) == 0 {
 					continue
 				}
-				s, err := plotter.NewScatter(points)
-				if err != nil {
-					return nil, err
-				}
-				shape := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}}[k]
-				s.GlyphStyle = draw.GlyphStyle{Color: colors[direction], Radius: vg.Points(1.9), Shape: ringed{shape}}
-				p.Add(s)
+				p.Add(scatter(points, colors[direction], 1.9, ringed{directionShapes[k]}))
 			}
 			if row == 0 && column == 0 && len(measured) > 0 {
 				p.Legend.Add("measured", dots{Vermilion, Blue})
 			}
-			p.Legend.Top, p.Legend.Left = column == 2, true
-			p.Legend.XOffs, p.Legend.YOffs = vg.Points(4), vg.Points(5)
-			if column == 2 {
-				p.Legend.YOffs = 0
-			}
+			setLegend(p, column == 2, true, 4, []float64{5, 5, 0}[column])
 			rows[row] = append(rows[row], p)
 		}
 	}
@@ -176,7 +166,7 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 			"over the similarity of the pair. At the positive and the negative, the cosine direction has no part along d_⊥ " +
 			"at S = ±1, and the Euclidean one grows with S. The orthogonal directions have none at a negative that lies " +
 			"between anchor and positive.",
-		panels: func(c draw.Canvas) { drawRows(c, rows[:], 10, 1.1, 1, 1) },
+		panels: func(c draw.Canvas) { drawRows(draw.Crop(c, 0, 0, 4, 0), rows[:], 4, 10, 1.1, 1, 1) },
 	}, nil
 }
 

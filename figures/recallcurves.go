@@ -29,7 +29,7 @@ func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGr
 		return nil, fmt.Errorf("recall curves: %d groups over %d epochs; want 1 to %d groups over at least 1", len(groups),
 			epochs, len(flowColors))
 	}
-	p := newPlot("Recall@1 of the test set", "epoch", "%")
+	p := overEpochs("Recall@1 of the test set", "%", float64(epochs), 5)
 	curves := make([][]plotter.XYs, len(groups))
 	for i, g := range groups {
 		for _, c := range g.Curves {
@@ -45,22 +45,24 @@ func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGr
 			}
 		}
 	}
-	low, high := courses(p, float64(epochs), 5, false, curves)
+	values := courses(p, false, curves)
 	if !math.IsNaN(reference) {
-		low, high = min(low, reference), max(high, reference)
+		values.add(reference)
 		p.Add(path(plotter.XYs{{X: p.X.Min, Y: reference}, {X: p.X.Max, Y: reference}}, stroke(quiet, 0.8, 4, 3)))
 	}
-	if low > high { // Nothing was measured yet.
-		low, high = 0, 100
+	if values.low > values.high { // Nothing was measured yet.
+		values = span{0, 100}
 	}
-	p.Y.Min, p.Y.Max = max(0, 5*math.Floor(low/5)), min(100, 5*math.Ceil(high/5))
-	if p.Y.Min == p.Y.Max {
-		p.Y.Min, p.Y.Max = max(0, p.Y.Min-5), min(100, p.Y.Max+5)
+	values = span{max(0, 5*math.Floor(values.low/5)), min(100, 5*math.Ceil(values.high/5))}
+	if values.low == values.high {
+		values = span{max(0, values.low-5), min(100, values.high+5)}
 	}
-	p.Y.Tick.Marker = every(roundStep((p.Y.Max-p.Y.Min)/5), p.Y.Min, p.Y.Max)
+	values.scaled(&p.Y, 5)
 	alt := "Recall@1 of the test set by epoch."
-	for _, g := range groups {
-		alt += fmt.Sprintf(" %s: %s.", Plain(g.Name), g.state(epochs))
+	names := make([]courseName, len(groups))
+	for i, g := range groups {
+		names[i] = courseName{g.Name, g.state(epochs), g.Recall.N > 0}
+		alt += fmt.Sprintf(" %s: %s.", Plain(g.Name), names[i].state)
 	}
 	if !math.IsNaN(reference) {
 		alt += fmt.Sprintf(" %s: %.1f %%.", Plain(name), reference)
@@ -70,7 +72,15 @@ func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGr
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 14, 1.7, 1)
 			drawPlot(p, parts[0])
-			drawRecallNames(parts[1], epochs, reference, name, groups)
+			c = parts[1]
+			y := courseNames(c, c.Max.Y-16, names)
+			if !math.IsNaN(reference) {
+				c.StrokeLine2(stroke(quiet, 0.8, 4, 3), c.Min.X, y, c.Min.X+18, y)
+				s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+				write(c, s, c.Min.X+23, y, fitted(s, name, c.Max.X-c.Min.X-24))
+				s.Color = quiet
+				write(c, s, c.Min.X+23, y-12, fmt.Sprintf("%.1f %%", reference))
+			}
 		},
 	}, nil
 }
@@ -95,29 +105,4 @@ func (g RecallGroup) state(epochs int) string {
 		return "waiting"
 	}
 	return fmt.Sprintf("%s %%, epoch %d of %d", stats.MeanOf(last), epoch, epochs)
-}
-
-// drawRecallNames draws the legend: the groups in their colors with their states, and the reference.
-func drawRecallNames(c draw.Canvas, epochs int, reference float64, name Markup, groups []RecallGroup) {
-	y := c.Max.Y - 16
-	plain := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-	room := c.Max.X - c.Min.X - 24
-	for i, g := range groups {
-		x := c.Min.X + 9
-		courseKey(c, vg.Point{X: x, Y: y}, 9, i, runGlyph(i, 2.4))
-		c.FillText(plain, vg.Point{X: x + 14, Y: y}, fitted(plain, g.Name, room))
-		y -= 12
-		state := aligned(style(tickSize, quiet), text.XLeft, text.YCenter)
-		if g.Recall.N > 0 {
-			state = aligned(bold(style(tickSize, trainingColor(i))), text.XLeft, text.YCenter)
-		}
-		c.FillText(state, vg.Point{X: x + 14, Y: y}, g.state(epochs))
-		y -= 20
-	}
-	if !math.IsNaN(reference) {
-		c.StrokeLine2(stroke(quiet, 0.8, 4, 3), c.Min.X, y, c.Min.X+18, y)
-		c.FillText(plain, vg.Point{X: c.Min.X + 23, Y: y}, fitted(plain, name, room))
-		c.FillText(aligned(style(tickSize, quiet), text.XLeft, text.YCenter), vg.Point{X: c.Min.X + 23, Y: y - 12},
-			fmt.Sprintf("%.1f %%", reference))
-	}
 }

@@ -3,7 +3,6 @@ package figures
 import (
 	"fmt"
 	"image"
-	"image/color"
 	"math"
 
 	ximage "golang.org/x/image/draw"
@@ -66,54 +65,17 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 	if len(rows) > 1 && most <= 5 {
 		columns = 2
 	}
-	lines := (len(rows) + columns - 1) / columns
-	width := sheetSide + 3*sheetGap + vg.Length(most)*(sheetSide+sheetGap)
-	f := &Figure{
-		Width:  2*margin + vg.Length(columns)*width + vg.Length(columns-1)*2*sheetGap,
-		Height: 2*margin + 16 + vg.Length(lines)*sheetRow,
+	p := &Pictures{rule: true, heads: []Markup{"query", "nearest first, with its similarity"}, Figure: &Figure{
 		Alt: fmt.Sprintf("%d queries with their %d nearest images each: "+
 			"%d of %d are of the query's class, and so is the nearest of %d queries.",
 			len(rows), most, right, all, first),
 		Provenance: provenance,
-	}
-	if provenance != "" {
-		f.Height += noteSize + 6
-	}
-	f.panels = func(c draw.Canvas) {
-		head := aligned(bold(style(labelSize, ink)), text.XLeft, text.YTop)
-		for column := range columns {
-			x := c.Min.X + vg.Length(column)*(width+2*sheetGap)
-			c.FillText(head, vg.Point{X: x, Y: c.Max.Y}, "query")
-			c.FillText(head, vg.Point{X: x + sheetSide + 3*sheetGap, Y: c.Max.Y}, "nearest first, with its similarity")
-			for line := range lines {
-				i := column*lines + line
-				if i >= len(rows) {
-					break
-				}
-				r := rows[i]
-				top := c.Max.Y - 16 - vg.Length(line)*sheetRow
-				drawThumb(c, r.Query, vg.Point{X: x, Y: top - sheetSide}, nil)
-				sheetText(c, vg.Point{X: x, Y: top - sheetSide}, r.Class, ink)
-				rule := x + sheetSide + 1.5*sheetGap
-				c.StrokeLine2(stroke(faint, 1), rule, top, rule, top-sheetSide)
-				for k, h := range r.Hits {
-					at := vg.Point{X: x + sheetSide + 3*sheetGap + vg.Length(k)*(sheetSide+sheetGap), Y: top - sheetSide}
-					drawThumb(c, h.Image, at, &h.Right)
-					label := fmt.Sprintf("%.3f", h.Similarity)
-					if h.Right {
-						sheetText(c, at, label, ink)
-					} else {
-						sheetText(c, at, label+"\n"+h.Class, Vermilion)
-					}
-				}
-			}
-		}
-	}
-	p := &Pictures{Figure: f, rule: true}
+	}}
 	for _, r := range rows {
-		line := []pictured{{r.Query, "query, " + r.Class, nil, []string{r.Class}}}
+		line := []pictured{{image: r.Query, role: "query, " + r.Class, lines: []string{r.Class}}}
 		for _, h := range r.Hits {
-			k := pictured{h.Image, "found, " + h.Class, &h.Right, []string{fmt.Sprintf("%.3f", h.Similarity)}}
+			k := pictured{image: h.Image, role: "found, " + h.Class, right: &h.Right,
+				lines: []string{fmt.Sprintf("%.3f", h.Similarity)}}
 			if !h.Right {
 				k.lines = append(k.lines, h.Class)
 			}
@@ -121,43 +83,30 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 		}
 		p.rows = append(p.rows, line)
 	}
-	return p, nil
+	return p.plan(sheetPlan{columns: columns, lines: (len(rows) + columns - 1) / columns, down: true,
+		width: sheetSide + 3*sheetGap + vg.Length(most)*(sheetSide+sheetGap), between: 2 * sheetGap,
+		head: 16, headSize: labelSize, afterFirst: 3 * sheetGap, betweenPlain: sheetGap}), nil
 }
 
 // drawThumb draws a picture with its lower left corner at a point. If right is not nil, the frame shows whether the
 // picture is right.
 func drawThumb(c draw.Canvas, img image.Image, at vg.Point, right *bool) {
-	r := vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: sheetSide, Y: sheetSide})}
+	r := vg.Rectangle{Min: at, Max: at.Add(pt(sheetSide, sheetSide))}
 	c.DrawImage(r, thumb(img))
-	if right == nil {
+	switch {
+	case right == nil:
+		return
+	case *right:
+		outline(c, inset(r, -0.45), stroke(Blue, 0.9))
 		return
 	}
-	frame := func(l draw.LineStyle, in vg.Length) {
-		a, b := vg.Point{X: r.Min.X + in, Y: r.Min.Y + in}, vg.Point{X: r.Max.X - in, Y: r.Max.Y - in}
-		c.StrokeLines(l, []vg.Point{a, {X: b.X, Y: a.Y}, b, {X: a.X, Y: b.Y}, a, {X: b.X, Y: a.Y}})
-	}
-	if *right {
-		frame(stroke(Blue, 0.9), -0.45)
-		return
-	}
-	frame(stroke(Vermilion, 2.2), -0.6)
+	outline(c, inset(r, -0.6), stroke(Vermilion, 2.2))
 	const size, in = 8, 1.2 // Of the corner with the cross.
-	corner := vg.Rectangle{Min: vg.Point{X: r.Max.X - size, Y: r.Max.Y - size}, Max: r.Max}
-	c.SetColor(Vermilion)
-	c.Fill(corner.Path())
+	corner := rect(r.Max.X-size, r.Max.Y-size, r.Max.X, r.Max.Y)
+	fill(c, corner, Vermilion)
 	line := stroke(paper, 1.3)
 	c.StrokeLine2(line, corner.Min.X+in, corner.Min.Y+in, corner.Max.X-in, corner.Max.Y-in)
 	c.StrokeLine2(line, corner.Min.X+in, corner.Max.Y-in, corner.Max.X-in, corner.Min.Y+in)
-}
-
-// sheetText writes lines below the picture with the given lower left corner, cut to its width.
-func sheetText(c draw.Canvas, at vg.Point, lines string, k color.Color) {
-	s := aligned(style(noteSize, k), text.XLeft, text.YTop)
-	y := at.Y - 2
-	for _, line := range s.Handler.Lines(lines) {
-		c.FillText(s, vg.Point{X: at.X, Y: y}, fitted(s, line, sheetSide))
-		y -= noteSize + 0.5
-	}
 }
 
 // fitted cuts a text to a width, with an ellipsis.

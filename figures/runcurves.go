@@ -8,7 +8,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -30,6 +29,14 @@ func (g RunGroup) seen() int {
 		}
 	}
 	return n
+}
+
+// lacking says how many runs have no curves.
+func (g RunGroup) lacking() string {
+	if n := g.seen(); n < len(g.Curves) {
+		return fmt.Sprintf(", curves of %d of %d runs", n, len(g.Curves))
+	}
+	return ""
 }
 
 // RunCurves draws the training of groups of runs, by epoch: the share of violated triplets in percent, mean S_ap,
@@ -61,60 +68,47 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 		of           func(TrainingEpoch) float64
 	}{
 		{"$S_{an} > S_{ap}$", "share of triplets, %", violated},
-		{"$S_{ap}$", "mean similarity", func(e TrainingEpoch) float64 { return e.Sap }},
-		{"$S_{an}$", "mean similarity", func(e TrainingEpoch) float64 { return e.San }},
+		{"$S_{ap}$", "mean similarity", sapOf},
+		{"$S_{an}$", "mean similarity", sanOf},
 		{"Gradient of all weights", "length", logLength},
+	}
+	runs := make([][][]TrainingEpoch, len(groups))
+	for i, g := range groups {
+		runs[i] = g.Curves
 	}
 	plots := make([]*plot.Plot, len(panels))
 	for k, part := range panels {
-		p := newPlot(part.title, "epoch", part.label)
-		curves := make([][]plotter.XYs, len(groups))
-		for i, g := range groups {
-			for _, c := range g.Curves {
-				if len(c) > 0 {
-					curves[i] = append(curves[i], course(c, part.of))
-				}
-			}
-		}
-		low, high := courses(p, epochs, 4, true, curves)
+		p := overEpochs(part.title, part.label, epochs, 4)
+		values := courses(p, true, course(runs, part.of))
 		switch k {
 		case 0:
-			violationScale(p, high)
+			violationScale(p, values)
 		case 3:
-			p.Y.Min, p.Y.Max = math.Floor(low), math.Ceil(high)
-			if high-low < 0.5 { // Too narrow for whole powers of ten.
-				p.Y.Min, p.Y.Max = low-0.1, high+0.1
-			}
-			if p.Y.Min == p.Y.Max {
-				p.Y.Max++
-			}
-			p.Y.Tick.Marker = runPowers(p.Y.Min, p.Y.Max)
+			lengthScale(p, values)
 		default:
-			room := max(0.05*(high-low), 0.01)
-			p.Y.Min, p.Y.Max = low-room, high+room
-			p.Y.Tick.Marker = every(roundStep((high-low+2*room)/5), p.Y.Min, p.Y.Max)
+			values.padded(0.05, 0.01).scaled(&p.Y, 5)
 		}
 		plots[k] = p
 	}
 	alt := "Training by epoch: share of violated triplets, mean S_ap and S_an, length of the gradient."
 	for _, g := range groups {
-		alt += fmt.Sprintf(" %s, Recall@1 %s %%", Plain(g.Name), g.Recall)
-		if n := g.seen(); n < len(g.Curves) {
-			alt += fmt.Sprintf(", curves of %d of %d runs", n, len(g.Curves))
-		}
-		alt += "."
+		alt += fmt.Sprintf(" %s, Recall@1 %s %%%s.", Plain(g.Name), g.Recall, g.lacking())
 	}
-	height := vg.Points(188) + vg.Length(14*((len(groups)+1)/2)) + 8
-	if provenance != "" {
-		height += noteSize + 6
-	}
+	names := vg.Length(14 * ((len(groups) + 1) / 2)) // Their height.
 	return &Figure{
-		Width: vg.Points(760), Height: height, Alt: alt, Provenance: provenance,
+		Width: vg.Points(760), Height: vg.Points(188) + names + 8 + noteRoom(provenance), Alt: alt, Provenance: provenance,
 		panels: func(c draw.Canvas) {
-			names := c
-			names.Max.Y = c.Min.Y + vg.Length(14*((len(groups)+1)/2))
-			drawRunNames(names, groups)
-			c.Min.Y = names.Max.Y + 8
+			half := (c.Max.X - c.Min.X) / 2
+			for i, g := range groups {
+				label := fmt.Sprintf("%s: Recall@1 %s %%%s", g.Name, g.Recall, g.lacking())
+				if n := g.seen(); n == 0 {
+					label = fmt.Sprintf("%s: Recall@1 %s %%, its epochs are not in the store", g.Name, g.Recall)
+				} else if n == len(g.Curves) && n > 1 {
+					label += fmt.Sprintf(" over %d seeds", n)
+				}
+				courseKey(c, c.Min.X+vg.Length(i%2)*half+10, c.Min.Y+names-7-vg.Length(i/2)*14, i, label, half-30)
+			}
+			c.Min.Y += names + 8
 			drawRow(c, plots, 10)
 		},
 	}, nil
@@ -130,7 +124,7 @@ func (m runMarks) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	step := (len(m.XYs) + 11) / 12
 	for i := len(m.XYs) - 1; i >= 0; i -= step {
-		c.DrawGlyphNoClip(runGlyph(m.group, 2), vg.Point{X: x(m.XYs[i].X), Y: y(m.XYs[i].Y)})
+		c.DrawGlyphNoClip(runGlyph(m.group, 2), pt(x(m.XYs[i].X), y(m.XYs[i].Y)))
 	}
 }
 
@@ -154,26 +148,6 @@ func runPowers(low, high float64) plot.ConstantTicks {
 		}
 	}
 	return ticks
-}
-
-// drawRunNames draws the legend with each group's recall, in two columns.
-func drawRunNames(c draw.Canvas, groups []RunGroup) {
-	half := (c.Max.X - c.Min.X) / 2
-	for i, g := range groups {
-		at := vg.Point{X: c.Min.X + vg.Length(i%2)*half + 10, Y: c.Max.Y - 7 - vg.Length(i/2)*14}
-		courseKey(c, at, 9, i, runGlyph(i, 2.4))
-		label := fmt.Sprintf("%s: Recall@1 %s %%", g.Name, g.Recall)
-		switch n := g.seen(); {
-		case n == 0:
-			label += ", its epochs are not in the store"
-		case n < len(g.Curves):
-			label += fmt.Sprintf(", curves of %d of %d runs", n, len(g.Curves))
-		case n > 1:
-			label += fmt.Sprintf(" over %d seeds", n)
-		}
-		s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-		c.FillText(s, vg.Point{X: at.X + 14, Y: at.Y}, fitted(s, label, half-30))
-	}
 }
 
 // RunMeasure is a measure with one score for each group.

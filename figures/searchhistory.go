@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -47,27 +46,19 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 	if len(searches) == 0 {
 		return nil, fmt.Errorf("history of a search: no searches; want at least one")
 	}
-	low, high := math.Inf(1), math.Inf(-1)
+	values := spanOf()
 	for _, s := range searches {
 		if err := s.check(); err != nil {
 			return nil, err
 		}
 		for _, t := range s.Trials {
-			for _, v := range t.Scores {
-				if !math.IsNaN(v) {
-					low, high = min(low, v), max(high, v)
-				}
-			}
+			values.add(t.Scores...)
 		}
 	}
-	if low > high {
-		low, high = 0, 100
-	}
-	room := max(0.06*(high-low), 0.5)
+	values = values.padded(0.06, 0.5)
 	const legend = vg.Length(78) // Beside each panel.
 	var panels []*plot.Plot
 	var words []string
-	var widths []float64
 	for k, s := range searches {
 		p := newPlot(s.Title, "trial", "")
 		if k == 0 {
@@ -75,9 +66,8 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 		}
 		last := s.Trials[len(s.Trials)-1].Number
 		p.X.Min, p.X.Max = float64(s.Trials[0].Number)-1, float64(last)+1
-		p.Y.Min, p.Y.Max = low-room, high+room
 		p.X.Tick.Marker = every(math.Ceil(roundStep(max(1, (p.X.Max-p.X.Min)/6))), 0, p.X.Max)
-		p.Y.Tick.Marker = every(roundStep((p.Y.Max-p.Y.Min)/5), p.Y.Min, p.Y.Max)
+		values.scaled(&p.Y, 5)
 		marks := searchMarks(s)
 		p.Add(marks)
 		for r := range s.Lengths {
@@ -85,7 +75,7 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 			p.Legend.Add(name, mark{marks.glyph(len(s.Lengths) - 1 - r)})
 		}
 		p.Legend.Top, p.Legend.XOffs = true, legend
-		panels, widths = append(panels, p), append(widths, 1)
+		panels = append(panels, p)
 		best, at := marks.best()
 		if at >= 0 {
 			words = append(words, fmt.Sprintf("%s: %d trials, the best of %s is number %d with %.1f", Plain(s.Title),
@@ -99,10 +89,8 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(250), Provenance: provenance,
 		Alt: "Recall@1 of held-out classes, in percent, of each trial of a search. " + strings.Join(words, "; ") + ".",
 		panels: func(c draw.Canvas) {
-			for k, part := range columns(c, 12, widths...) {
-				part.Max.X -= legend
-				drawPlot(panels[k], part)
-			}
+			c.Max.X -= legend
+			drawRow(c, panels, 12+legend)
 		},
 	}, nil
 }
@@ -139,33 +127,27 @@ func (s searchMarks) best() (score float64, number int) {
 
 func (s searchMarks) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
-	var line plotter.XYs
+	var line []vg.Point
 	best := math.Inf(-1)
 	for _, t := range s.Trials {
 		if v := t.Scores[len(t.Scores)-1]; len(t.Scores) == len(s.Lengths) && v > best {
 			if len(line) > 0 {
-				line = append(line, plotter.XY{X: float64(t.Number), Y: best})
+				line = append(line, pt(x(float64(t.Number)), y(best)))
 			}
 			best = v
-			line = append(line, plotter.XY{X: float64(t.Number), Y: best})
+			line = append(line, pt(x(float64(t.Number)), y(best)))
 		}
 	}
 	if len(line) > 0 {
-		line = append(line, plotter.XY{X: p.X.Max, Y: best})
-		var points []vg.Point
-		for _, at := range line {
-			points = append(points, vg.Point{X: x(at.X), Y: y(at.Y)})
-		}
-		c.StrokeLines(stroke(quiet, 0.9, 3, 2), points)
+		c.StrokeLines(stroke(quiet, 0.9, 3, 2), append(line, pt(c.Max.X, y(best))))
 	}
 	for _, t := range s.Trials {
 		for r, v := range t.Scores {
-			if math.IsNaN(v) {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(2.6), Shape: draw.CrossGlyph{}},
-					vg.Point{X: x(float64(t.Number)), Y: c.Min.Y + 4})
-				continue
+			if at := x(float64(t.Number)); math.IsNaN(v) {
+				dot(c, Vermilion, vg.Points(2.6), draw.CrossGlyph{}, at, c.Min.Y+4)
+			} else {
+				c.DrawGlyphNoClip(s.glyph(r), pt(at, y(v)))
 			}
-			c.DrawGlyphNoClip(s.glyph(r), vg.Point{X: x(float64(t.Number)), Y: y(v)})
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -87,8 +88,8 @@ func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, 
 		if i == 0 {
 			p.Y.Label.Text = "images in each bin, %"
 		}
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, 0, 108*high
-		p.X.Tick.Marker, p.Y.Tick.Marker = every(0.2, low, 1), every(roundStep(100*high/4), 0, p.Y.Max)
+		setAxis(&p.X, low, 1, 0.2)
+		setAxis(&p.Y, 0, 108*high, roundStep(100*high/4))
 		p.Add(distributions(d))
 		panels[i] = p
 	}
@@ -123,21 +124,11 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 		for i, share := range h {
 			for _, edge := range []int{i, i + 1} {
 				if at := -1 + 2*float64(edge)/float64(n); at >= p.X.Min-1e-9 {
-					line = append(line, vg.Point{X: x(at), Y: y(100 * share)})
+					line = append(line, pt(x(at), y(100*share)))
 				}
 			}
 		}
 		return line
-	}
-	area := func(h []float64) vg.Path {
-		var path vg.Path
-		path.Move(vg.Point{X: x(p.X.Min), Y: y(0)})
-		for _, at := range steps(h) {
-			path.Line(at)
-		}
-		path.Line(vg.Point{X: x(1), Y: y(0)})
-		path.Close()
-		return path
 	}
 	positive, negative := mean(d.Positive), mean(d.Negative)
 	shared := make([]float64, n)
@@ -145,13 +136,13 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 		shared[i] = min(positive[i], negative[i])
 	}
 	pale := func(k color.NRGBA) color.NRGBA { return scale{paper, k}.at(0.38) }
-	c.SetColor(pale(Blue))
-	c.Fill(area(positive))
-	c.SetColor(pale(Orange))
-	c.Fill(area(negative))
 	both := scale{pale(Blue), pale(Orange)}.at(0.5)
-	c.SetColor(both)
-	c.Fill(area(shared))
+	for _, a := range []struct {
+		shares []float64
+		color  color.NRGBA
+	}{{positive, pale(Blue)}, {negative, pale(Orange)}, {shared, both}} {
+		c.FillPolygon(a.color, slices.Concat([]vg.Point{pt(x(p.X.Min), y(0))}, steps(a.shares), []vg.Point{pt(x(1), y(0))}))
+	}
 	hatch := func(c draw.Canvas, height func(at vg.Length) vg.Length) {
 		const apart, step = vg.Length(4.5), vg.Length(0.5)
 		for from := c.Min.X - (c.Max.Y - c.Min.Y); from < c.Max.X; from += apart {
@@ -168,7 +159,7 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 					flush()
 					continue
 				}
-				line = append(line, vg.Point{X: at, Y: c.Min.Y + rise})
+				line = append(line, pt(at, c.Min.Y+rise))
 			}
 			flush()
 		}
@@ -188,22 +179,21 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 
 	// The key is at the left: nearest images are rarely that dissimilar.
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-	at := vg.Point{X: c.Min.X + 8, Y: c.Max.Y - 9}
+	at := pt(c.Min.X+8, c.Max.Y-9)
 	for _, e := range []struct {
 		name   Markup
 		color  color.NRGBA
 		dashes []vg.Length
 	}{{"nearest positive, $S_{ap}$", Blue, nil}, {"nearest negative, $S_{an}$", Orange, []vg.Length{4, 1.5}}} {
 		c.StrokeLine2(stroke(e.color, 1.5, e.dashes...), at.X, at.Y, at.X+16, at.Y)
-		c.FillText(s, vg.Point{X: at.X + 21, Y: at.Y}, e.name)
+		write(c, s, at.X+21, at.Y, e.name)
 		at.Y -= 13
 	}
 	swatch := c
-	swatch.Min, swatch.Max = at.Add(vg.Point{Y: -4}), at.Add(vg.Point{X: 16, Y: 4})
-	swatch.SetColor(both)
-	swatch.Fill(swatch.Rectangle.Path())
+	swatch.Min, swatch.Max = at.Add(vg.Point{Y: -4}), at.Add(pt(16, 4))
+	fill(swatch, swatch.Rectangle, both)
 	hatch(swatch, func(vg.Length) vg.Length { return 8 })
-	c.FillText(s, vg.Point{X: at.X + 21, Y: at.Y}, "both: "+percent(d.Overlap))
+	write(c, s, at.X+21, at.Y, "both: "+percent(d.Overlap))
 }
 
 // percent is a score with its unit, if it has a value.

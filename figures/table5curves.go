@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"image/color"
 	"math"
 	"slices"
 	"strings"
@@ -14,38 +13,23 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// batchMarks are the styles of the methods, in the order of the rows.
-var batchMarks = []struct {
-	color color.NRGBA
-	shape draw.GlyphDrawer
-}{{quiet, diamond{}}, {Orange, draw.BoxGlyph{}}, {Blue, draw.CircleGlyph{}}, {Green, draw.PyramidGlyph{}},
-	{Purple, draw.SquareGlyph{}}, {Black, draw.CrossGlyph{}}}
-
-// batchCurve holds the recalls of a method by the factor of its batch.
-type batchCurve struct {
-	method string
-	times  []int
-	scores []stats.Mean
-}
+// batchLooks are the styles of the methods, in the order of the rows.
+var batchLooks = []look{{color: quiet, shape: diamond{}}, {color: Orange, shape: draw.BoxGlyph{}},
+	{color: Blue, shape: draw.CircleGlyph{}}, {color: Green, shape: draw.PyramidGlyph{}},
+	{color: Purple, shape: draw.SquareGlyph{}}, {color: Black, shape: draw.CrossGlyph{}}}
 
 // Plot draws Recall@1 over the batch size, in a pair of panels for each data set: our runs and the paper's own.
 func (b *Batches) Plot() *Figure {
-	var methods []string
-	for i, r := range b.rows {
-		if i == 0 || r.method != b.rows[i-1].method {
-			methods = append(methods, r.method)
-		}
-	}
 	var entries []keyed
-	for i, m := range methods {
-		mark := batchMarks[i%len(batchMarks)]
-		entries = append(entries, keyed{m, mark.color, mark.shape})
+	for i, m := range b.methods() {
+		look := batchLooks[i%len(batchLooks)]
+		entries = append(entries, keyed{m, look.color, look.shape})
 	}
 	var lines [][]*plot.Plot
 	for _, s := range b.sets {
-		line := []*plot.Plot{b.panel("ours, "+s.data, methods, s.ours[0])}
+		line := []*plot.Plot{b.panel("ours, "+s.data, s.ours[0])}
 		if s.paper != "" {
-			line = append(line, b.panel("the paper's, "+s.paper, methods, s.theirs[0]))
+			line = append(line, b.panel("the paper's, "+s.paper, s.theirs[0]))
 		}
 		lines = append(lines, line)
 	}
@@ -67,73 +51,53 @@ func (b *Batches) Plot() *Figure {
 	}
 }
 
-// curves returns the scores of each method in the order of the rows. It leaves out scores without a run.
-func (b *Batches) curves(methods []string, scores []stats.Mean) []batchCurve {
-	out := make([]batchCurve, len(methods))
-	at := -1
+// methods returns the methods in the order of the rows. Rows of a method are adjacent.
+func (b *Batches) methods() []string {
+	var out []string
 	for i, r := range b.rows {
 		if i == 0 || r.method != b.rows[i-1].method {
-			at++
-			out[at].method = methods[at]
-		}
-		if !math.IsNaN(scores[i].Mean) {
-			out[at].times, out[at].scores = append(out[at].times, r.times), append(out[at].scores, scores[i])
+			out = append(out, r.method)
 		}
 	}
 	return out
 }
 
-func (b *Batches) panel(title string, methods []string, scores []stats.Mean) *plot.Plot {
+func (b *Batches) panel(title string, scores []stats.Mean) *plot.Plot {
 	p := newPlot(title, "batch, times the smallest", "Recall@1, %")
-	low, high, most := math.Inf(1), math.Inf(-1), 1
+	values, methods := spanOf(), b.methods()
+	tracks := make([]track, len(methods)) // Moved sideways so that they do not overlap.
+	var times []Markup
 	for i, s := range scores {
-		most = max(most, b.rows[i].times)
+		r := b.rows[i]
+		for len(times) < r.times {
+			times = append(times, fmt.Sprintf("×%d", len(times)+1))
+		}
 		if !math.IsNaN(s.Mean) {
-			low, high = min(low, s.Mean-s.Std), max(high, s.Mean+s.Std)
+			values.addMean(s)
+			k := slices.Index(methods, r.method)
+			tracks[k].points = append(tracks[k].points,
+				meanPoint(float64(r.times-1)+0.05*(float64(k)-float64(len(methods)-1)/2), s))
 		}
 	}
-	if low > high {
-		low, high = 0, 100
+	p.Add(lightGrid())
+	if values.low > values.high {
+		p.Add(notRun{})
 	}
-	room := max(0.08*(high-low), 0.5)
-	p.Y.Min, p.Y.Max = low-room, high+room
-	p.X.Min, p.X.Max = 0.6, float64(most)+0.4
-	ticks := make(plot.ConstantTicks, most)
-	for i := range ticks {
-		ticks[i] = plot.Tick{Value: float64(i + 1), Label: fmt.Sprintf("×%d", i+1)}
+	values.padded(0.08, 0.5).scaled(&p.Y, 5)
+	p.X.Min, p.X.Max, p.X.Tick.Marker = -0.4, float64(len(times))-0.6, nameTicks(1, times)
+	for k, t := range tracks {
+		if t.look, t.bar, t.width, t.radius = batchLooks[k%len(batchLooks)], 1.2, 1.2, 3.2; t.points != nil {
+			p.Add(t)
+		}
 	}
-	p.X.Tick.Marker = ticks
-	p.Y.Tick.Marker = every(roundStep((high-low+2*room)/5), p.Y.Min, p.Y.Max)
-	p.Add(lightGrid(), batchLines(b.curves(methods, scores)))
 	return p
 }
 
-// batchLines draws curves with their deviations, shifted sideways so that they do not overlap.
-type batchLines []batchCurve
+// notRun says in the middle of a plot that there are no runs.
+type notRun struct{}
 
-func (l batchLines) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	if !slices.ContainsFunc(l, func(b batchCurve) bool { return len(b.scores) > 0 }) {
-		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YCenter), c.Center(), "not run yet")
-	}
-	for i, curve := range l {
-		mark := batchMarks[i%len(batchMarks)]
-		shift := 0.05 * (float64(i) - float64(len(l)-1)/2)
-		var points []vg.Point
-		for k, s := range curve.scores {
-			at := x(float64(curve.times[k]) + shift)
-			points = append(points, vg.Point{X: at, Y: y(s.Mean)})
-			if s.Std > 0 {
-				c.StrokeLine2(stroke(mark.color, 1.2), at, y(s.Mean-s.Std), at, y(s.Mean+s.Std))
-			}
-		}
-		if len(points) > 1 {
-			c.StrokeLines(stroke(mark.color, 1.2), points)
-		}
-		for _, at := range points {
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: mark.color, Radius: vg.Points(3.2), Shape: mark.shape}, at)
-		}
-	}
+func (notRun) Plot(c draw.Canvas, _ *plot.Plot) {
+	write(c, aligned(style(noteSize, quiet), text.XCenter, text.YCenter), c.Center().X, c.Center().Y, "not run yet")
 }
 
 // words returns the scores as a text.

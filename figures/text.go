@@ -56,7 +56,7 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	c.SetColor(sty.Color)
 	for i, line := range lines {
 		l := h.set(line, sty.Font)
-		origin := vg.Point{X: at.X + vg.Length(sty.XAlign)*l.width, Y: top - e.Ascent - e.Height*vg.Length(i)}
+		origin := pt(at.X+vg.Length(sty.XAlign)*l.width, top-e.Ascent-e.Height*vg.Length(i))
 		if path := l.path(origin); len(path) > 0 {
 			c.Fill(path)
 		}
@@ -100,17 +100,17 @@ func (h outlines) place(l *line, atoms []atom, f font.Font, size vg.Length, at v
 			from := at.X
 			at.X = h.place(l, a.root, f, size, at) + 0.04*size
 			const height, thickness = 0.843, 0.045 // The end of the radical of Liberation Serif.
-			l.bars = append(l.bars, vg.Rectangle{
-				Min: vg.Point{X: from - 0.03*size, Y: at.Y + (height-thickness)*size},
-				Max: vg.Point{X: at.X, Y: at.Y + height*size}})
+			l.bars = append(l.bars, rect(
+				from-0.03*size, at.Y+(height-thickness)*size,
+				at.X, at.Y+height*size))
 		}
 		at.X = h.placeText(l, a.text, a.face, f, size, at)
 		end := at.X
 		if a.sub != nil {
-			end = max(end, h.place(l, a.sub, f, size*scriptSize, vg.Point{X: at.X + 0.02*size, Y: at.Y + subDrop*size}))
+			end = max(end, h.place(l, a.sub, f, size*scriptSize, pt(at.X+0.02*size, at.Y+subDrop*size)))
 		}
 		if a.sup != nil {
-			end = max(end, h.place(l, a.sup, f, size*scriptSize, vg.Point{X: at.X + 0.06*size, Y: at.Y + superRise*size}))
+			end = max(end, h.place(l, a.sup, f, size*scriptSize, pt(at.X+0.06*size, at.Y+superRise*size)))
 		}
 		if a.sub != nil || a.sup != nil {
 			end += 0.04 * size
@@ -168,8 +168,8 @@ func (l line) path(origin vg.Point) vg.Path {
 		at := origin.Add(g.at)
 		if g.rune == '⊥' {
 			bar := func(x0, y0, x1, y1 vg.Length) {
-				p = rectangle(p, vg.Rectangle{Min: at.Add(vg.Point{X: x0, Y: y0}.Scale(g.size)),
-					Max: at.Add(vg.Point{X: x1, Y: y1}.Scale(g.size))})
+				p = rectangle(p, vg.Rectangle{Min: at.Add(pt(x0, y0).Scale(g.size)),
+					Max: at.Add(pt(x1, y1).Scale(g.size))})
 			}
 			bar(0.06, 0, 0.60, 0.05)
 			bar(0.305, 0.05, 0.355, 0.66)
@@ -196,7 +196,7 @@ func (g glyph) path(p vg.Path, at vg.Point) vg.Path {
 	}
 	scale := g.size / vg.Length(em)
 	point := func(q fixed.Point26_6) vg.Point {
-		return vg.Point{X: at.X + vg.Length(q.X)*scale, Y: at.Y - vg.Length(q.Y)*scale}
+		return pt(at.X+vg.Length(q.X)*scale, at.Y-vg.Length(q.Y)*scale)
 	}
 	open := false
 	for _, s := range segments {
@@ -224,9 +224,9 @@ func (g glyph) path(p vg.Path, at vg.Point) vg.Path {
 // rectangle appends r to a path, clockwise like the outer contours of TrueType, so that overlaps stay filled.
 func rectangle(p vg.Path, r vg.Rectangle) vg.Path {
 	p.Move(r.Min)
-	p.Line(vg.Point{X: r.Min.X, Y: r.Max.Y})
+	p.Line(pt(r.Min.X, r.Max.Y))
 	p.Line(r.Max)
-	p.Line(vg.Point{X: r.Max.X, Y: r.Min.Y})
+	p.Line(pt(r.Max.X, r.Min.Y))
 	p.Close()
 	return p
 }

@@ -56,9 +56,7 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 	}
 	keyLines := vg.Length((shown + across - 1) / across)
 	height += (keyLines - 1) * tilesKeyLine
-	if provenance != "" {
-		height += noteSize + 6
-	}
+	height += noteRoom(provenance)
 	return &Figure{
 		Width: tilesLeft + tilesAcross*tileStep + 2*margin, Height: height + 2*margin,
 		Alt: alt[:len(alt)-1] + ".", Provenance: provenance,
@@ -70,20 +68,23 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 				if counts[i] == 0 {
 					continue
 				}
-				corner := vg.Point{X: x + vg.Length(at%across)*tilesAcross*tileStep/across,
-					Y: y - vg.Length(at/across)*tilesKeyLine}
+				corner := pt(x+vg.Length(at%across)*tilesAcross*tileStep/across,
+					y-vg.Length(at/across)*tilesKeyLine)
+
 				k.draw(c, corner)
-				c.FillText(name, corner.Add(vg.Point{X: tileSide + tilesInset, Y: tileSide / 2}),
+				c.FillText(name, corner.Add(pt(tileSide+tilesInset, tileSide/2)),
 					fmt.Sprintf("%s: %d", k.Name, counts[i]))
 				at++
 			}
 			y = c.Max.Y - tilesKey - (keyLines-1)*tilesKeyLine
 			for _, l := range lines {
-				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter),
-					vg.Point{X: c.Min.X + tilesLeft - tilesInset, Y: y - tileSide/2}, l.Name)
+				write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter),
+					c.Min.X+tilesLeft-tilesInset, y-tileSide/2, l.Name)
+
 				for i, k := range l.Kinds {
-					at := vg.Point{X: c.Min.X + tilesLeft + tileStep*vg.Length(i%tilesAcross),
-						Y: y - tileSide - tileStep*vg.Length(i/tilesAcross)}
+					at := pt(c.Min.X+tilesLeft+tileStep*vg.Length(i%tilesAcross),
+						y-tileSide-tileStep*vg.Length(i/tilesAcross))
+
 					kinds[k].draw(c, at)
 				}
 				y -= l.height() + tilesBetween
@@ -97,14 +98,14 @@ func (l TileLine) height() vg.Length {
 }
 
 func (k TileKind) draw(c draw.Canvas, at vg.Point) {
-	r := vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: tileSide, Y: tileSide})}
+	r := vg.Rectangle{Min: at, Max: at.Add(pt(tileSide, tileSide))}
 	if color := k.Tone.Color(); color.A > 0 {
-		c.SetColor(color)
-		c.Fill(r.Path())
+		fill(c, r, color)
 	}
 	c.SetColor(quiet)
 	c.SetLineWidth(0.4)
 	c.Stroke(r.Path())
-	c.FillText(aligned(style(tilesLetter, ink), text.XCenter, text.YCenter),
-		vg.Point{X: at.X + tileSide/2, Y: at.Y + tileSide/2}, k.Letter)
+	write(c, aligned(style(tilesLetter, ink), text.XCenter, text.YCenter),
+		at.X+tileSide/2, at.Y+tileSide/2, k.Letter)
+
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -48,52 +47,31 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 			}
 		}
 	}
-	violations := newPlot("$S_{an} > S_{ap}$", "epoch", "share of triplets, %")
-	similarities := newPlot("$S_{ap}$ (solid), $S_{an}$ (dashed)", "epoch", "mean similarity")
-	norms := newPlot("Gradient of the network", "epoch", "length")
-	plots := []*plot.Plot{violations, similarities, norms}
-	add := func(p *plot.Plot, of ...func(TrainingEpoch) float64) (low, high float64) {
-		low, high = math.Inf(1), math.Inf(-1)
-		overEpochs(p, float64(epochs), 4)
-		for i, c := range curves {
-			for k, of := range of {
-				points := course(c.Epochs, of)
-				low, high = reach(points, low, high)
-				if len(points) > 0 {
-					p.Add(path(points, stroke(trainingColor(i), 1.5, [][]vg.Length{nil, {4, 2}}[k]...)),
-						&plotter.Scatter{XYs: points, GlyphStyle: trainingGlyph(i, 1.8)})
-				}
-			}
-		}
-		return low, high
-	}
-	_, high := add(violations, violated)
-	violationScale(violations, high)
-	low, _ := add(similarities, func(e TrainingEpoch) float64 { return e.Sap },
-		func(e TrainingEpoch) float64 { return e.San })
-	similarities.Y.Min, similarities.Y.Max = min(0, math.Floor(4*low)/4), 1
-	similarities.Y.Tick.Marker = every(0.25, similarities.Y.Min, 1)
-	low, high = add(norms, logLength) // The lengths of different rules differ by orders of magnitude.
-	if low > high {
-		low, high = -1, 0
-	}
-	norms.Y.Min, norms.Y.Max = math.Floor(low), math.Ceil(high)
-	if norms.Y.Min == norms.Y.Max {
-		norms.Y.Max++
-	}
-	norms.Y.Tick.Marker = powersOfTen(norms.Y.Min, norms.Y.Max)
+	groups, names := make([][][]TrainingEpoch, len(curves)), make([]courseName, len(curves))
 	alt := "Training by epoch: share of violated triplets, mean similarities, length of the gradient."
-	for _, c := range curves {
+	for i, c := range curves {
+		groups[i] = [][]TrainingEpoch{c.Epochs}
+		names[i] = courseName{c.Name, c.state(epochs), c.Failed == "" && !math.IsNaN(c.Recall)}
 		alt += fmt.Sprintf(" %s: %s.", c.Name, c.state(epochs))
 	}
+	n := float64(epochs)
+	violations := overEpochs("$S_{an} > S_{ap}$", "share of triplets, %", n, 4)
+	violationScale(violations, courses(violations, false, course(groups, violated)))
+	similarities := overEpochs("$S_{ap}$ (solid), $S_{an}$ (dashed)", "mean similarity", n, 4)
+	low := min(courses(similarities, false, course(groups, sapOf)).low,
+		courses(similarities, false, course(groups, sanOf), 4, 2).low)
+	setAxis(&similarities.Y, min(0, math.Floor(4*low)/4), 1, 0.25)
+	norms := overEpochs("Gradient of the network", "length", n, 4)
+	lengthScale(norms, courses(norms, false, course(groups, logLength))) // Lengths differ by orders of magnitude.
 	return &Figure{
 		Width: vg.Points(720), Height: vg.Points(200), Alt: alt,
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 10, 1, 1, 1, 0.95)
-			for i, p := range plots {
+			for i, p := range []*plot.Plot{violations, similarities, norms} {
 				drawPlot(p, parts[i])
 			}
-			drawTrainingNames(parts[3], epochs, curves)
+			heading(&parts[3], "Recall@1 of the test set", text.XLeft, 14)
+			courseNames(parts[3], parts[3].Max.Y, names)
 		},
 	}, nil
 }
@@ -112,35 +90,3 @@ func (c TrainingCurve) state(epochs int) string {
 }
 
 func trainingColor(i int) color.NRGBA { return flowColors[i%len(flowColors)] }
-
-func trainingGlyph(i int, radius vg.Length) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: trainingColor(i), Radius: radius, Shape: flowShapes[i%len(flowShapes)]}
-}
-
-// powersOfTen returns the ticks of an axis of base-10 logarithms.
-func powersOfTen(low, high float64) plot.ConstantTicks {
-	var ticks plot.ConstantTicks
-	for v := low; v <= high; v++ {
-		ticks = append(ticks, plot.Tick{Value: v, Label: number(math.Pow(10, v))})
-	}
-	return ticks
-}
-
-// drawTrainingNames draws the legend: the runs in their colors with their states.
-func drawTrainingNames(c draw.Canvas, epochs int, curves []TrainingCurve) {
-	head := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
-	c.FillText(head, vg.Point{X: c.Min.X, Y: c.Max.Y + head.FontExtents().Descent}, "Recall@1 of the test set")
-	y := c.Max.Y - head.Height("x") - 14
-	for i, k := range curves {
-		at := vg.Point{X: c.Min.X + 6, Y: y}
-		courseKey(c, at, 6, i, trainingGlyph(i, 2.4))
-		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: at.X + 11, Y: y}, k.Name)
-		y -= 12
-		name := aligned(bold(style(tickSize, trainingColor(i))), text.XLeft, text.YCenter)
-		if k.Failed != "" || math.IsNaN(k.Recall) {
-			name = aligned(style(tickSize, quiet), text.XLeft, text.YCenter)
-		}
-		c.FillText(name, vg.Point{X: at.X + 11, Y: y}, k.state(epochs))
-		y -= 18
-	}
-}

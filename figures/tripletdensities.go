@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"image"
 	"image/color"
 	"math"
 	"strings"
@@ -73,17 +72,16 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 	for i := range rows {
 		for j := range columns {
 			p := newPlot("", "", "")
-			p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, low, 1
+			squareAxes(p, low, 1, 0.2)
 			p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
-			p.X.Tick.Marker, p.Y.Tick.Marker = unlabeled(every(0.2, low, 1)), unlabeled(every(0.2, low, 1))
 			if i == 0 {
 				p.Title.Text = columns[j]
 			}
-			if i == len(rows)-1 { // Panels share their axes.
-				p.X.Label.Text, p.X.Tick.Marker = "$S_{ap}$", every(0.2, low, 1)
+			if i < len(rows)-1 { // Panels share their axes.
+				p.X.Label.Text, p.X.Tick.Marker = "", unlabeled(every(0.2, low, 1))
 			}
-			if j == 0 {
-				p.Y.Label.Text, p.Y.Tick.Marker = "$S_{an}$", every(0.2, low, 1)
+			if j > 0 {
+				p.Y.Label.Text, p.Y.Tick.Marker = "", unlabeled(every(0.2, low, 1))
 			}
 			panels[i][j].colors = colors
 			p.Add(panels[i][j])
@@ -91,44 +89,33 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 		}
 	}
 	// Squares are a whole number of PNG pixels wide, so that their edges are sharp.
-	const dot = vg.Inch / PNGResolution
+	const pixel = vg.Inch / PNGResolution
 	squares := math.Round((1 - low) / 2 * 100)
-	side := dot * vg.Length(squares*max(1, math.Floor(150/squares/float64(dot))))
+	side := pixel * vg.Length(squares*max(1, math.Floor(150/squares/float64(pixel))))
 	const gap, titleRoom, nameRoom, axisRoom = vg.Length(9), vg.Length(21), vg.Length(21), vg.Length(36)
-	f := &Figure{
-		Width:  2*margin + nameRoom + axisRoom + vg.Length(len(columns))*(side+gap) + barRoom,
-		Height: 2*margin + titleRoom + axisRoom + vg.Length(len(rows))*(side+gap) - gap,
-		Alt:    strings.Join(words, " "), Provenance: provenance,
-	}
-	if provenance != "" {
-		f.Height += noteSize + 6
-	}
-	f.panels = func(c draw.Canvas) {
-		var data draw.Canvas
-		for i := range rows {
-			for j, p := range plots[i] {
-				corner := vg.Point{X: c.Min.X + nameRoom + axisRoom + vg.Length(j)*(side+gap),
-					Y: c.Max.Y - titleRoom - side - vg.Length(i)*(side+gap)}
-				data = c
-				data.Rectangle = vg.Rectangle{Min: corner, Max: corner.Add(vg.Point{X: side, Y: side})}
-				drawPlot(p, around(p, c, data.Rectangle))
+	return &Figure{
+		Width: 2*margin + nameRoom + axisRoom + vg.Length(len(columns))*(side+gap) + barRoom,
+		Height: 2*margin + titleRoom + axisRoom + vg.Length(len(rows))*(side+gap) - gap +
+			noteRoom(provenance),
+		Alt: strings.Join(words, " "), Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			var data draw.Canvas
+			for i := range rows {
+				for j, p := range plots[i] {
+					corner := pt(c.Min.X+nameRoom+axisRoom+vg.Length(j)*(side+gap),
+						c.Max.Y-titleRoom-side-vg.Length(i)*(side+gap))
+					data = c
+					data.Rectangle = vg.Rectangle{Min: corner, Max: corner.Add(pt(side, side))}
+					drawPlot(p, around(p, c, data.Rectangle))
+				}
+				s := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
+				s.Rotation = math.Pi / 2
+				write(c, s, c.Min.X+nameRoom/2, data.Center().Y, rows[i].Title)
 			}
-			s := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
-			s.Rotation = math.Pi / 2
-			c.FillText(s, vg.Point{X: c.Min.X + nameRoom/2, Y: data.Center().Y}, rows[i].Title)
-		}
-		data.Max.Y = c.Max.Y - titleRoom
-		colors.draw(data, c)
-	}
-	return f, nil
-}
-
-// around returns the canvas on which the data area of a plot is the given rectangle.
-func around(p *plot.Plot, c draw.Canvas, data vg.Rectangle) draw.Canvas {
-	inner := p.DataCanvas(c)
-	out := c
-	out.Min, out.Max = data.Min.Sub(inner.Min.Sub(c.Min)), data.Max.Add(c.Max.Sub(inner.Max))
-	return out
+			data.Max.Y = c.Max.Y - titleRoom
+			colors.draw(data, c)
+		},
+	}, nil
 }
 
 // unlabeled removes the labels of ticks.
@@ -183,28 +170,33 @@ func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	low := p.X.Min
 	if d.side > 0 {
-		from := int(math.Floor((low+1)/2*float64(d.side) + 1e-9))
-		n := d.side - from
-		zoom := 7 // Pixels per square, so that viewers that smooth images blur only the edges of squares.
-		img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
-		for row := range n * zoom {
-			for column := range n * zoom {
-				img.SetNRGBA(column, n*zoom-1-row, d.colors.at(d.shares[(from+row/zoom)*d.side+from+column/zoom]))
-			}
-		}
-		at := vg.Point{X: x(d.similarity(from)), Y: y(d.similarity(from))}
-		c.DrawImage(vg.Rectangle{Min: at, Max: c.Max}, img)
+		drawSquares(c, p, d.side, 7, func(cell int) color.NRGBA { return d.colors.at(d.shares[cell]) })
 	}
-	c.StrokeLine2(stroke(ink, 0.7, 4, 2.5), x(low), y(low), x(1), y(1))
+	diagonal(c)
 	edge := stroke(Vermilion, 0.7)
 	c.StrokeLine2(edge, x(crowded), y(low), x(crowded), y(1))
 	c.StrokeLine2(edge, x(crowded), y(crowded), x(1), y(crowded))
-	c.StrokeLines(stroke(ink, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
+	frame(c, c.Rectangle, stroke(ink, 0.6))
 	// The numbers are below the diagonal at low S_ap, where triplets are rare.
 	s := aligned(style(noteSize, ink), text.XRight, text.YCenter)
 	for i, line := range []string{"both > 0.9:  " + percent(d.Corner), "$S_{ap}$ > 0.9:  " + percent(d.Edge)} {
-		c.FillText(s, vg.Point{X: c.Min.X + 0.76*(c.Max.X-c.Min.X), Y: c.Min.Y + 8 + 11*vg.Length(i)}, line)
+		write(c, s, c.Min.X+0.76*(c.Max.X-c.Min.X), c.Min.Y+8+11*vg.Length(i), line)
 	}
+}
+
+// diagonal draws a line at equal similarities on a triplet diagram.
+func diagonal(c draw.Canvas) {
+	c.StrokeLine2(stroke(ink, 0.7, 4, 2.5), c.Min.X, c.Min.Y, c.Max.X, c.Max.Y)
+}
+
+// drawSquares draws the part of a triplet diagram over [−1, 1]², of side² squares, that a plot shows. of returns the
+// color of a square, row by row from S_an = −1 upward.
+func drawSquares(c draw.Canvas, p *plot.Plot, side, pixels int, of func(cell int) color.NRGBA) {
+	x, y := p.Transforms(&c)
+	from := int(math.Floor((p.X.Min+1)/2*float64(side) + 1e-9))
+	low, n := -1+2*float64(from)/float64(side), side-from
+	img := raster(n, n, pixels, pixels, func(column, row int) color.NRGBA { return of((side-1-row)*side + from + column) })
+	c.DrawImage(vg.Rectangle{Min: pt(x(low), y(low)), Max: c.Max}, img)
 }
 
 // logBar is a color scale of shares from log₁₀ low to log₁₀ high, pale to dark in steps, with white for zero.
@@ -224,29 +216,16 @@ func (b logBar) at(share float64) color.NRGBA {
 
 // draw draws the bar at the right of a data area.
 func (b logBar) draw(data, c draw.Canvas) {
-	const gap, width, steps = vg.Length(8), vg.Length(9), 128
-	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y},
-		Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
-	img := image.NewNRGBA(image.Rect(0, 0, 1, steps))
-	for i := range steps {
-		img.SetNRGBA(0, steps-1-i, b.at(math.Pow(10, b.low+(b.high-b.low)*(float64(i)+0.5)/steps)))
-	}
-	c.DrawImage(r, img)
-	s := aligned(style(noteSize, ink), text.XCenter, text.YBottom)
-	for i, line := range []string{"per square", "of triplets"} {
-		c.FillText(s, vg.Point{X: r.Max.X + 8, Y: r.Max.Y + 5 + 9*vg.Length(i)}, line)
-	}
-	s = aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	var ticks []plot.Tick
 	for power := -6; power <= 0; power++ {
 		for _, digit := range []float64{1, 3} {
 			v := digit * math.Pow10(power)
-			at := math.Log10(v)
-			if at < b.low || at > b.high {
-				continue
-			}
-			y := r.Min.Y + (r.Max.Y-r.Min.Y)*vg.Length((at-b.low)/(b.high-b.low))
-			c.StrokeLine2(stroke(ink, 0.6), r.Max.X, y, r.Max.X+2.5, y)
-			c.FillText(s, vg.Point{X: r.Max.X + 4.5, Y: y}, number(100*v)+" %")
+			ticks = append(ticks, plot.Tick{Value: (math.Log10(v) - b.low) / (b.high - b.low), Label: number(100*v) + " %"})
 		}
+	}
+	r := drawBar(data, c, ticks, func(f float64) color.NRGBA { return b.at(math.Pow(10, b.low+(b.high-b.low)*f)) })
+	s := aligned(style(noteSize, ink), text.XCenter, text.YBottom)
+	for i, line := range []string{"per square", "of triplets"} {
+		write(c, s, r.Max.X+8, r.Max.Y+5+9*vg.Length(i), line)
 	}
 }

@@ -89,7 +89,7 @@ func (f Field) gaps() string {
 		return ""
 	}
 	return fmt.Sprintf("Gray: not a finite number at %d of %d points, such as S_ap = %.3g, S_an = %.3g.", count,
-		len(f.Values), f.X(first%f.side()), f.Y(first/f.side()))
+		len(f.Values), f.place(first%f.side()), f.place(first/f.side()))
 }
 
 // extent returns the range of the finite values; 0, 0 without any.
@@ -106,20 +106,11 @@ func (f Field) extent() (low, high float64) {
 	return low, high
 }
 
-// Dims returns n, n. Dims, X, Y and Z implement gonum/plot's plotter.GridXYZ.
-func (f Field) Dims() (columns, rows int) { n := f.side(); return n, n }
-
-// X returns the S_ap of a column.
-func (f Field) X(column int) float64 {
+// place returns the similarity of a column or a row.
+func (f Field) place(i int) float64 {
 	low, high := f.bounds()
-	return low + (high-low)*float64(column)/float64(f.side()-1)
+	return low + (high-low)*float64(i)/float64(f.side()-1)
 }
-
-// Y returns the S_an of a row.
-func (f Field) Y(row int) float64 { return f.X(row) }
-
-// Z returns the value at a column and a row.
-func (f Field) Z(column, row int) float64 { return float64(f.Values[row*f.side()+column]) }
 
 // Triplets are the similarities of a batch's triplets, drawn as points on a diagram. Both slices have the same
 // length.
@@ -149,11 +140,7 @@ func TripletDiagram(d Diagram) (*Figure, error) {
 		Width: vg.Points(292), Height: vg.Points(252), Provenance: gaps,
 		Alt: strings.TrimSpace(fmt.Sprintf("Triplet diagram: %s over the similarities of the anchor-positive pair, S_ap, "+
 			"and of the anchor-negative pair, S_an. %s", Plain(d.Field.Title), gaps)),
-		panels: func(c draw.Canvas) {
-			c = squares(c, []*plot.Plot{panel}, []vg.Length{barRoom})[0]
-			drawPlot(panel, c)
-			colors.draw(panel.DataCanvas(c), c)
-		},
+		panels: func(c draw.Canvas) { squares(c, []square{{panel, &colors, barRoom}}) },
 	}, nil
 }
 
@@ -182,10 +169,8 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 		b.levels = roundLevels(b.low, b.high)
 	}
 	low, high := d.Field.bounds()
-	p := newPlot(d.Field.Title, "$S_{ap}$", "$S_{an}$")
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
-	step := roundStep((high - low) / 4)
-	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
+	p := newPlot(d.Field.Title, "", "")
+	squareAxes(p, low, high, roundStep((high-low)/4))
 	p.Add(field{d.Field, d.Field.side(), b, d.Triplets})
 	if len(d.Triplets.Sap) > 0 {
 		p.Add(tripletPoints(d.Triplets))
@@ -201,27 +186,13 @@ type field struct {
 	points Triplets // Drawn over the field; labels avoid them.
 }
 
-// Dims, X, Y and Z are the Field's, which looks for its side each time.
-func (f field) Dims() (columns, rows int) { return f.n, f.n }
-
-func (f field) X(column int) float64 {
-	low, high := f.bounds()
-	return low + (high-low)*float64(column)/float64(f.n-1)
-}
-
-func (f field) Y(row int) float64 { return f.X(row) }
-
-func (f field) Z(column, row int) float64 { return float64(f.Values[row*f.n+column]) }
+// at returns the value at a column and a row.
+func (f field) at(column, row int) float64 { return float64(f.Values[row*f.n+column]) }
 
 func (f field) Plot(c draw.Canvas, p *plot.Plot) {
-	n := f.side()
-	img := image.NewNRGBA(image.Rect(0, 0, n, n))
-	for row := range n {
-		for column := range n {
-			img.SetNRGBA(column, n-1-row, f.bar.at(f.Z(column, row)))
-		}
-	}
-	cells := smooth(img, 301)
+	cells := smooth(raster(f.n, f.n, 1, 1, func(column, row int) color.NRGBA {
+		return f.bar.at(f.at(column, f.n-1-row))
+	}), 301)
 	c.DrawImage(c.Rectangle, cells)
 	x, y := p.Transforms(&c)
 	for _, level := range f.bar.levels {
@@ -233,7 +204,7 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 	s := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
 	for _, level := range f.bar.levels {
 		label := number(level)
-		half := vg.Point{X: s.Width(label)/2 + 1.5, Y: 4}
+		half := pt(s.Width(label)/2+1.5, 4)
 		var at vg.Point
 		found := false
 		// The first place without a point, else the middle.
@@ -243,7 +214,7 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 				continue
 			}
 			low, high := f.bounds()
-			there := vg.Point{X: x(low + (high-low)*column), Y: y(low + (high-low)*row)}
+			there := pt(x(low+(high-low)*column), y(low+(high-low)*row))
 			clear := f.clear(p, c, vg.Rectangle{Min: there.Sub(half), Max: there.Add(half)})
 			if !found || clear {
 				at, found = there, true
@@ -270,14 +241,14 @@ func (f field) contour(level float64) (out [][4]float64) {
 			for k, from := range corners {
 				to := corners[(k+1)%4]
 				c1, r1, c2, r2 := column+from[0], row+from[1], column+to[0], row+to[1]
-				a, b := f.Z(c1, r1), f.Z(c2, r2)
+				a, b := f.at(c1, r1), f.at(c2, r2)
 				if !finite(a) || !finite(b) {
 					cuts = nil
 					break
 				}
 				if (a < level) != (b < level) {
 					t := (level - a) / (b - a)
-					cuts = append(cuts, [2]float64{f.X(c1) + t*(f.X(c2)-f.X(c1)), f.Y(r1) + t*(f.Y(r2)-f.Y(r1))})
+					cuts = append(cuts, [2]float64{f.place(c1) + t*(f.place(c2)-f.place(c1)), f.place(r1) + t*(f.place(r2)-f.place(r1))})
 				}
 			}
 			for ; len(cuts) > 1; cuts = cuts[2:] {
@@ -298,25 +269,24 @@ func redraw(c draw.Canvas, img *image.NRGBA, r vg.Rectangle) {
 	if part.Empty() {
 		return
 	}
-	copied := image.NewNRGBA(image.Rect(0, 0, part.Dx(), part.Dy()))
-	for y := range part.Dy() {
-		for x := range part.Dx() {
-			copied.SetNRGBA(x, y, img.NRGBAAt(part.Min.X+x, part.Min.Y+y))
-		}
-	}
+	copied := raster(part.Dx(), part.Dy(), 1, 1, func(x, y int) color.NRGBA {
+		return img.NRGBAAt(part.Min.X+x, part.Min.Y+y)
+	})
 	at := func(column, row int) vg.Point {
-		return vg.Point{X: c.Min.X + size.X*vg.Length(column)/vg.Length(n), Y: c.Max.Y - size.Y*vg.Length(row)/vg.Length(n)}
+		return pt(c.Min.X+size.X*vg.Length(column)/vg.Length(n), c.Max.Y-size.Y*vg.Length(row)/vg.Length(n))
 	}
 	c.DrawImage(vg.Rectangle{Min: at(part.Min.X, part.Max.Y), Max: at(part.Max.X, part.Min.Y)}, copied)
 }
 
-// contrast returns black or white, whichever contrasts more with the color of a value.
-func (f field) contrast(value float64) color.NRGBA {
-	k := f.bar.at(value)
-	if 0.299*float64(k.R)+0.587*float64(k.G)+0.114*float64(k.B) > 120 {
-		return ink
+// contrast returns the color of text on the color of a value.
+func (f field) contrast(value float64) color.NRGBA { return inkOn(f.bar.at(value)) }
+
+// inkOn returns black or white, whichever contrasts more with a color.
+func inkOn(k color.NRGBA) color.NRGBA {
+	if 0.299*float64(k.R)+0.587*float64(k.G)+0.114*float64(k.B) < 120 {
+		return paper
 	}
-	return paper
+	return ink
 }
 
 // crossing returns the point where a level crosses the diagonal from the top left to the bottom right, or a line that
@@ -329,7 +299,7 @@ func (f field) crossing(level, aside float64) (x, y float64, ok bool) {
 		if row >= n || row < 1 {
 			continue
 		}
-		a, b := f.Z(column, row), f.Z(column+1, row-1)
+		a, b := f.at(column, row), f.at(column+1, row-1)
 		if a == b || (a-level)*(b-level) > 0 || !finite(a+b) {
 			continue
 		}
@@ -347,7 +317,7 @@ func (f field) clear(p *plot.Plot, c draw.Canvas, r vg.Rectangle) bool {
 	const reach = vg.Length(3)
 	x, y := p.Transforms(&c)
 	for i := range f.points.Sap {
-		at := vg.Point{X: x(float64(f.points.Sap[i])), Y: y(float64(f.points.San[i]))}
+		at := pt(x(float64(f.points.Sap[i])), y(float64(f.points.San[i])))
 		if at.X > r.Min.X-reach && at.X < r.Max.X+reach && at.Y > r.Min.Y-reach && at.Y < r.Max.Y+reach {
 			return false
 		}
@@ -386,7 +356,7 @@ func (t tripletPoints) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	glyph := draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(1.9), Shape: ringed{draw.CircleGlyph{}}}
 	for i := range t.Sap {
-		at := vg.Point{X: x(float64(t.Sap[i])), Y: y(float64(t.San[i]))}
+		at := pt(x(float64(t.Sap[i])), y(float64(t.San[i])))
 		if c.Contains(at) {
 			c.DrawGlyphNoClip(glyph, at)
 		}
@@ -408,24 +378,31 @@ const barRoom = vg.Length(42)
 
 // draw draws the bar at the right of a panel's data area.
 func (b bar) draw(data, panel draw.Canvas) {
-	const gap, width, steps = vg.Length(8), vg.Length(9), 128
-	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y},
-		Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
-	img := image.NewNRGBA(image.Rect(0, 0, 1, steps))
-	for i := range steps {
-		img.SetNRGBA(0, i, b.colors.at(1-(float64(i)+0.5)/steps))
-	}
-	panel.DrawImage(r, img)
-	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	var ticks []plot.Tick
 	for _, v := range roundLevels(b.low, b.high) {
-		y := r.Min.Y + (r.Max.Y-r.Min.Y)*vg.Length((v-b.low)/(b.high-b.low))
-		panel.StrokeLine2(stroke(ink, 0.6), r.Max.X, y, r.Max.X+2.5, y)
-		panel.FillText(s, vg.Point{X: r.Max.X + 4.5, Y: y}, number(v))
+		ticks = append(ticks, plot.Tick{Value: (v - b.low) / (b.high - b.low), Label: number(v)})
 	}
+	r := drawBar(data, panel, ticks, b.colors.at)
 	if b.label != "" {
-		panel.FillText(aligned(style(tickSize, ink), text.XCenter, text.YBottom),
-			vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: r.Max.Y + 4}, b.label)
+		write(panel, aligned(style(tickSize, ink), text.XCenter, text.YBottom), center(r).X, r.Max.Y+4, b.label)
 	}
+}
+
+// drawBar draws a color bar at the right of a panel's data area and returns its place. Colors and the places of ticks
+// are by the share of its height; ticks outside 0 to 1 are left out.
+func drawBar(data, panel draw.Canvas, ticks []plot.Tick, colors func(share float64) color.NRGBA) vg.Rectangle {
+	const gap, width, steps = vg.Length(8), vg.Length(9), 128
+	r := rect(data.Max.X+gap, data.Min.Y, data.Max.X+gap+width, data.Max.Y)
+	panel.DrawImage(r, raster(1, steps, 1, 1, func(_, row int) color.NRGBA { return colors(1 - (float64(row)+0.5)/steps) }))
+	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	for _, t := range ticks {
+		if t.Value >= 0 && t.Value <= 1 {
+			y := r.Min.Y + (r.Max.Y-r.Min.Y)*vg.Length(t.Value)
+			panel.StrokeLine2(stroke(ink, 0.6), r.Max.X, y, r.Max.X+2.5, y)
+			write(panel, s, r.Max.X+4.5, y, t.Label)
+		}
+	}
+	return r
 }
 
 // roundStep returns the least number not below x that is 1, 2, 2.5 or 5 times a power of ten.

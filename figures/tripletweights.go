@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"image"
 	"image/color"
 	"math"
 
@@ -30,34 +29,28 @@ var (
 func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 	lowCos, highCos := cos.extent()
 	lowCir, highCir := cir.extent()
-	var panels []*plot.Plot
+	var panels []square
 	var colors bar
 	for _, f := range []Field{cos, cir} { // Both have one scale, so that they can be compared.
 		p, b, err := Diagram{Field: f, Low: min(lowCos, lowCir), High: max(highCos, highCir)}.plot()
 		if err != nil {
 			return nil, fmt.Errorf("figure 3: %w", err)
 		}
-		panels, colors = append(panels, p), b
+		panels, colors = append(panels, square{Plot: p, after: 8}), b
 	}
+	panels[1].bar, panels[1].after = &colors, barRoom
 	low, high := cos.bounds()
 	third, err := maskPanel("where $P_+$ acts", low, high, sc1.over(masks.SC1), sc2.over(masks.SC2))
 	if err != nil {
 		return nil, fmt.Errorf("figure 3: %w", err)
 	}
-	panels = append(panels, third)
+	panels = append(panels, square{Plot: third})
 	return &Figure{
 		Width: vg.Points(645), Height: vg.Points(222),
 		Alt: "Figure 3. Triplet diagrams over S_ap and S_an. T^cos is equal along straight lines S_ap − S_an = const, " +
 			"T^cir along circles about (1, 0). sc1 lets P₊ act below the diagonal, sc2 within a circle of radius √0.5 " +
 			"about (1, 0).",
-		panels: func(c draw.Canvas) {
-			for i, part := range squares(c, panels, []vg.Length{8, barRoom, 0}) {
-				drawPlot(panels[i], part)
-				if i == 1 {
-					colors.draw(panels[i].DataCanvas(part), part)
-				}
-			}
-		},
+		panels: func(c draw.Canvas) { squares(c, panels) },
 	}, nil
 }
 
@@ -86,24 +79,17 @@ func SignOfSC2(masks Masks) (*Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	panels := []*plot.Plot{meant, printed}
 	return &Figure{
 		Width: vg.Points(430), Height: vg.Points(222),
 		Alt: "Where P₊ acts under sc2: by figure and text within the circle of radius √0.5 about (1, 0), " +
 			"by the printed equation outside of it.",
-		panels: func(c draw.Canvas) {
-			for i, part := range squares(c, panels, []vg.Length{12, 0}) {
-				drawPlot(panels[i], part)
-			}
-		},
+		panels: func(c draw.Canvas) { squares(c, []square{{meant, nil, 12}, {printed, nil, 0}}) },
 	}, nil
 }
 
 func maskPanel(title Markup, low, high float64, masks ...mask) (*plot.Plot, error) {
-	p := newPlot(title, "$S_{ap}$", "$S_{an}$")
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
-	step := roundStep((high - low) / 4)
-	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
+	p := newPlot(title, "", "")
+	squareAxes(p, low, high, roundStep((high-low)/4))
 	for _, m := range masks {
 		if err := (Field{Title: m.name, Values: m.values}).check(); err != nil {
 			return nil, err
@@ -129,21 +115,18 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	at := func(m mask, u float64) vg.Point {
 		sap, san := m.line(u)
-		return vg.Point{X: x(sap), Y: y(san)}
+		return pt(x(sap), y(san))
 	}
 	n := Field{Values: r[0].values}.side()
-	img := image.NewNRGBA(image.Rect(0, 0, n, n))
-	for row := range n {
-		for column := range n {
-			img.SetNRGBA(column, n-1-row, paper)
-			for _, m := range r {
-				if m.values[row*n+column] == 1 {
-					img.SetNRGBA(column, n-1-row, scale{paper, m.color}.at(0.22))
-				}
+	c.DrawImage(c.Rectangle, raster(n, n, 1, 1, func(column, row int) color.NRGBA {
+		k := paper
+		for _, m := range r {
+			if m.values[(n-1-row)*n+column] == 1 {
+				k = scale{paper, m.color}.at(0.22)
 			}
 		}
-	}
-	c.DrawImage(c.Rectangle, img)
+		return k
+	}))
 	for _, m := range r {
 		const steps = 200
 		var points []vg.Point
@@ -153,7 +136,7 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 		c.StrokeLines(stroke(m.color, 1.7), c.ClipLinesXY(points)...)
 	}
 	for _, m := range r {
-		s, shift := aligned(style(labelSize, m.color), text.XRight, text.YBottom), vg.Point{X: -2, Y: 1}
+		s, shift := aligned(style(labelSize, m.color), text.XRight, text.YBottom), pt(-2, 1)
 		if m.inside {
 			s.XAlign, s.YAlign, shift = text.XLeft, text.YCenter, vg.Point{X: 6}
 		}
