@@ -74,7 +74,7 @@ func NewEmbeddingMap(
 			len(points), thumb != nil)
 	}
 	count := make(map[MapKind]int)
-	low, high := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(-1), math.Inf(-1)}
+	width, height := spanOf(), spanOf()
 	for i, p := range points {
 		if !finite(p.X + p.Y) {
 			return nil, fmt.Errorf("map: point %d is at %v, %v; want finite coordinates", i, p.X, p.Y)
@@ -87,17 +87,15 @@ func NewEmbeddingMap(
 				len(points))
 		}
 		count[p.Kind]++
-		for axis, v := range [2]float64{p.X, p.Y} {
-			low[axis], high[axis] = min(low[axis], v), max(high[axis], v)
-		}
+		width.add(p.X)
+		height.add(p.Y)
 	}
 	// Both axes have one scale, so that distances compare in all directions.
-	half := 0.53 * max(high[0]-low[0], high[1]-low[1], 1e-9)
+	half := 0.53 * max(width.high-width.low, height.high-height.low, 1e-9)
 	plotted := newPlot("", x, y)
-	for axis, a := range []*plot.Axis{&plotted.X, &plotted.Y} {
-		middle := (low[axis] + high[axis]) / 2
-		a.Min, a.Max = middle-half, middle+half
-		a.Tick.Marker = every(roundStep(half/2), a.Min, a.Max)
+	for axis, s := range map[*plot.Axis]span{&plotted.X: width, &plotted.Y: height} {
+		middle := (s.low + s.high) / 2
+		setAxis(axis, middle-half, middle+half, roundStep(half/2))
 	}
 	plotted.Add(lightGrid(), mapDots(points))
 	m := &EmbeddingMap{points: points, thumb: thumb,
@@ -154,7 +152,7 @@ func (d mapDots) Plot(c draw.Canvas, p *plot.Plot) {
 func drawMapPoint(c draw.Canvas, kind MapKind, at vg.Point) {
 	switch kind {
 	case MapRight:
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Blue, Radius: 1.7, Shape: draw.CircleGlyph{}}, at)
+		dot(c, Blue, 1.7, draw.CircleGlyph{}, at.X, at.Y)
 	case MapWrong:
 		const r = 2.4
 		for _, l := range []draw.LineStyle{stroke(paper, 2.4), stroke(Vermilion, 1.2)} {
@@ -162,23 +160,17 @@ func drawMapPoint(c draw.Canvas, kind MapKind, at vg.Point) {
 			c.StrokeLine2(l, at.X-r, at.Y+r, at.X+r, at.Y-r)
 		}
 	case MapLone:
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: quiet, Radius: 2, Shape: draw.RingGlyph{}}, at)
+		dot(c, quiet, 2, draw.RingGlyph{}, at.X, at.Y)
 	case MapGallery:
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: scale{paper, quiet}.at(0.6), Radius: 1.3, Shape: draw.BoxGlyph{}}, at)
+		dot(c, scale{paper, quiet}.at(0.6), 1.3, draw.BoxGlyph{}, at.X, at.Y)
 	}
 }
 
 // Formats returns those of a figure, html, and txt, which is the alternative text.
-func (m *EmbeddingMap) Formats() []string { return append(m.Figure.Formats(), "html", "txt") }
+func (m *EmbeddingMap) Formats() []string { return htmlFormats(m.Figure) }
 
 func (m *EmbeddingMap) bytes(format string) ([]byte, error) {
-	switch format {
-	case "html":
-		return m.html()
-	case "txt":
-		return []byte(strings.TrimSpace(Printable(m.Alt+"\n"+m.Provenance)) + "\n"), nil
-	}
-	return m.Figure.bytes(format)
+	return htmlBytes(m.Figure, format, m.html)
 }
 
 //go:embed embeddingmap.js

@@ -84,25 +84,20 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 	for _, e := range sets[0].Losses[0].Exchanged {
 		t.Columns = append(t.Columns, Column{Group: "change by another", Title: e.label()})
 	}
-	for i, s := range sets {
+	for _, s := range sets {
 		for _, l := range s.Losses {
-			row := []Cell{Text(s.Data), Text(l.Loss), Scored(l.Published)}
+			row := Row(s.Data, l.Loss, l.Published)
 			for _, e := range l.Exchanged {
 				c := Tested(e.Gain, e.Gain.Difference.String())
-				if e.Score.Diverged > 0 {
-					c.Note = Scored(e.Score).Note
-					if math.IsNaN(e.Score.Mean) {
-						c.Text = e.Score.String()
-					}
+				if c.Note = Scored(e.Score).Note; e.Score.Diverged > 0 && math.IsNaN(e.Score.Mean) {
+					c.Text = e.Score.String()
 				}
 				row = append(row, c)
 			}
 			t.Rows = append(t.Rows, row)
 		}
-		if i+1 < len(sets) {
-			t.Rules = append(t.Rules, len(t.Rows))
-		}
 	}
+	t.RuleBlocks(1)
 	t.MarkSignificant()
 	return t, nil
 }

@@ -58,22 +58,3 @@ func TestExchanges(t *testing.T) {
 		t.Error("no sets")
 	}
 }
-
-func TestRecommendations(t *testing.T) {
-	t.Parallel()
-	table, err := Recommendations("Ours", []Recommended{
-		{Data: "minicar", How: "by test recall", Objective: "cos/lin/cir", Of: 9, Score: stats.Mean{Mean: 71, Std: 1, N: 3},
-			Against: stats.Mean{Mean: 70, Std: 1, N: 3}, Gain: testOf(1, -1, 3)},
-		{Data: "minishop", How: "by test recall", Score: Missing, Against: Missing, Gain: stats.Untested(math.NaN())},
-	}, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := table.String(); !strings.Contains(text, "cos/lin/cir") || !strings.Contains(text, "1.0 [−1.0") ||
-		table.Rows[0][6].Bold {
-		t.Error(text)
-	}
-	if _, err := Recommendations("Ours", nil, nil, ""); err == nil {
-		t.Error("no rows")
-	}
-}

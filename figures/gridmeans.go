@@ -215,7 +215,15 @@ func (p GridProfile) panel(data string) *plot.Plot {
 		out.X.Tick.Label.XAlign, out.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
 	}
 	out.X.Min, out.X.Max = -0.4, float64(len(p.PointNames))-0.6
-	out.Add(gridRungs(roundStep((values.high-values.low)/6)), gridPaths(p))
+	out.Add(gridRungs(roundStep((values.high - values.low) / 6)))
+	for i, key := range p.key() {
+		drawn := track{look: key.look, bar: 0.7, width: 1.2, radius: 2.7}
+		for k, v := range p.Means[i] {
+			// Lines are moved sideways so that their bars do not overlap.
+			drawn.points = append(drawn.points, point{float64(k) + 0.4*((float64(i)+0.5)/float64(len(p.Means))-0.5), v})
+		}
+		out.Add(drawn)
+	}
 	return out
 }
 
@@ -226,38 +234,6 @@ func (s gridRungs) Plot(c draw.Canvas, p *plot.Plot) {
 	_, y := p.Transforms(&c)
 	for _, t := range every(float64(s), p.Y.Min, p.Y.Max) {
 		c.StrokeLine2(stroke(faint, 0.5), c.Min.X, y(t.Value), c.Max.X, y(t.Value))
-	}
-}
-
-// gridPaths draws the lines of a profile, shifted sideways so that their bars do not overlap.
-type gridPaths GridProfile
-
-func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	n := float64(len(g.Means))
-	lines := GridProfile(g).key()
-	for i, line := range g.Means {
-		look := lines[i].look
-		at := func(k int) vg.Length { return x(float64(k) + 0.4*((float64(i)+0.5)/n-0.5)) }
-		for k, v := range line {
-			if math.IsNaN(v.Value) {
-				continue
-			}
-			if !math.IsNaN(v.Low) && !math.IsNaN(v.High) {
-				c.StrokeLine2(stroke(look.color, 0.7), at(k), y(v.Low), at(k), y(v.High))
-			}
-			if k > 0 && !math.IsNaN(line[k-1].Value) {
-				c.StrokeLines(stroke(look.color, 1.2, look.dashes...),
-					[]vg.Point{{X: at(k - 1), Y: y(line[k-1].Value)}, {X: at(k), Y: y(v.Value)}})
-			}
-		}
-		for k, v := range line {
-			if !math.IsNaN(v.Value) {
-				dot(c, look.color, vg.Points(2.7), look.shape,
-					at(k), y(v.Value))
-
-			}
-		}
 	}
 }
 

@@ -30,8 +30,7 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 	}
 	for _, s := range sets {
 		for _, e := range append(s.Effects[:len(s.Effects):len(s.Effects)], s.Error) {
-			row := []Cell{Text(s.Data), Text(e.Name), Text(fmt.Sprint(e.DF)), Text(fmt.Sprint(e.Full)), Text("–"), Text("–"),
-				Text("–"), Text("–"), Text("–")}
+			row := Row(s.Data, e.Name, e.DF, e.Full, "–", "–", "–", "–", "–")
 			if e.Full < 0 {
 				row[3] = Text("–")
 			}
@@ -48,7 +47,6 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 			}
 			t.Rows = append(t.Rows, row)
 		}
-		t.Rules = append(t.Rules, len(t.Rows))
 		for _, n := range s.Notes {
 			t.Notes = append(t.Notes, s.Data+": "+n)
 		}
@@ -58,6 +56,7 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 		"those of the full grid, runs are missing, and the test is of the part that can be told.",
 		"$\\omega^2$ is the effect's share of the variance of effect and error, with a 95 % interval by the noncentral "+
 			"$F$ distribution.")
+	t.RuleBlocks(1)
 	t.MarkSignificant()
 	return t
 }
@@ -112,7 +111,7 @@ func (r GridRule) cells() ([]Cell, error) {
 	if r.Last > r.Rank {
 		rank += fmt.Sprint("–", r.Last)
 	}
-	return []Cell{Text(r.Data), Text(r.Name), Text(rank), Text(direction), Text(pair), Text(triplet), Scored(r.First)}, nil
+	return Row(r.Data, r.Name, rank, direction, pair, triplet, r.First), nil
 }
 
 // GridEnds returns the table of the best and the worst rules by one seed, with their means over other seeds.
@@ -120,25 +119,20 @@ func GridEnds(rules []GridRule, notes []Markup, provenance string) (*Table, erro
 	t := &Table{Columns: append(gridRuleColumns(), Column{Title: "other seeds"}, Column{Title: "change"}),
 		Tint: LeafGreen, Notes: notes, Provenance: provenance,
 		Caption: "The best and the worst rules by one seed, and what they do with others: Recall@1 in percent."}
-	shaded := make(map[string][]int)
+	shaded := make(map[string][]*Cell)
 	for i, r := range rules {
 		row, err := r.cells()
 		if err != nil {
 			return nil, err
 		}
 		t.Rows = append(t.Rows, append(row, Scored(r.Others), Text(stats.Point(r.Others.Mean-r.First.Mean).String())))
-		shaded[r.Data] = append(shaded[r.Data], i)
-		if i+1 < len(rules) && (rules[i+1].Data != r.Data || rules[i+1].Name != r.Name) {
-			t.Rules = append(t.Rules, i+1)
-		}
+		last := t.Rows[i]
+		shaded[r.Data] = append(shaded[r.Data], &last[6], &last[7])
 	}
-	for _, rows := range shaded {
-		var cells []*Cell
-		for _, i := range rows {
-			cells = append(cells, &t.Rows[i][6], &t.Rows[i][7])
-		}
+	for _, cells := range shaded {
 		Shade(cells...)
 	}
+	t.RuleBlocks(2)
 	return t, nil
 }
 
@@ -149,17 +143,15 @@ func GridChoices(rules []GridRule, notes []Markup, provenance string) (*Table, e
 	t := &Table{Columns: append(columns, Column{Title: "other seeds [95 %]"}, Column{Title: "behind the best [95 %]"}),
 		Notes: notes, Provenance: provenance,
 		Caption: "One part at a time against the whole grid: Recall@1 in percent, distances in points."}
-	for i, r := range rules {
+	for _, r := range rules {
 		row, err := r.cells()
 		if err != nil {
 			return nil, err
 		}
 		t.Rows = append(t.Rows, append(row, Text(r.Others.Interval().String()),
 			Tested(r.Behind, r.Behind.Difference.String())))
-		if i+1 < len(rules) && rules[i+1].Data != r.Data {
-			t.Rules = append(t.Rules, i+1)
-		}
 	}
+	t.RuleBlocks(1)
 	t.MarkSignificant()
 	return t, nil
 }
@@ -186,7 +178,7 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 		t.Columns = append(t.Columns, Column{Title: PairLabel(pair)})
 	}
 	t.Columns = append(t.Columns, Column{Title: "over", Left: true})
-	for i, g := range gaps {
+	for _, g := range gaps {
 		if strings.Join(g.Pairs, " ") != strings.Join(gaps[0].Pairs, " ") || len(g.Gaps) != len(g.Pairs) {
 			return nil, fmt.Errorf("gaps on %s: %d of %d pair weights, others have %v", g.Data, len(g.Gaps), len(g.Pairs),
 				gaps[0].Pairs)
@@ -203,10 +195,8 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 			over = fmt.Sprintf("%d triplet weights", len(g.Over))
 		}
 		t.Rows = append(t.Rows, append(row, Text(over)))
-		if i+1 < len(gaps) && gaps[i+1].Data != g.Data {
-			t.Rules = append(t.Rules, i+1)
-		}
 	}
+	t.RuleBlocks(1)
 	t.MarkSignificant()
 	return t, nil
 }

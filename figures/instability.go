@@ -133,19 +133,21 @@ func InstabilityTable(provenance string, beta float64, sets ...NormPanel) (*Tabl
 			if err != nil {
 				return nil, fmt.Errorf("instability: %s on %s at β = %g: %w", Plain(k.Name), set.Data, beta, err)
 			}
-			top, share := Text("–"), Text("–")
+			top, share := "–", "–"
 			if k.Top != nil {
-				top = Text(fmt.Sprintf("%.2f", k.Top[i]))
+				top = fmt.Sprintf("%.2f", k.Top[i])
 			}
 			if k.Share != nil && !math.IsNaN(k.Share[i]) {
-				share = Text(fmt.Sprintf("%.0f %%", 100*k.Share[i]))
+				share = fmt.Sprintf("%.0f %%", 100*k.Share[i])
 			}
-			t.Rows = append(t.Rows, []Cell{Text(set.Data), Text(k.Name), Text(fmt.Sprintf("%.3f", s.mean)),
-				Text(fmt.Sprintf("%.3f", s.low)),
-				Text(fmt.Sprintf("%.3f", s.high)), Text(fmt.Sprintf("%.3f", s.std/s.mean)), top, share})
+			row := Row(set.Data, k.Name)
+			for _, v := range []float64{s.mean, s.low, s.high, s.std / s.mean} {
+				row = append(row, Text(fmt.Sprintf("%.3f", v)))
+			}
+			t.Rows = append(t.Rows, append(row, Row(top, share)...))
 		}
-		t.Rules = append(t.Rules, len(t.Rows))
 	}
+	t.RuleBlocks(1)
 	return t, nil
 }
 

@@ -276,31 +276,6 @@ func TestRunCurves(t *testing.T) {
 	}
 }
 
-func TestRunTables(t *testing.T) {
-	names := []Markup{"euc/con/con", "cos/con/con"}
-	table, err := RunMetrics(somewhere, names, RunMeasure{"R@1",
-		[]stats.Mean{meanOf(71.9, 1, 3, 0), meanOf(77.6, 0.8, 2, 1)}},
-		RunMeasure{"MAP@R", []stats.Mean{meanOf(30.1, 0.4, 3, 0), meanOf(35, 0, 1, 0)}})
-	checkText(t, "runmetrics", table, err)
-	table, err = RunTests(somewhere, names[0],
-		RunTest{Measure: "R@1", Group: names[1], Difference: 5.71, Low: 2.2, High: 9.2, P: 0.02,
-			Method: "paired by seed, 3 pairs"},
-		RunTest{Measure: "MAP@R", Group: names[1], Difference: -0.001, Low: -0.4, High: 0.4, P: 0.9,
-			Method: "Welch, 3 and 2 seeds"},
-		RunTest{Measure: "R@1", Group: "cos/lin/cir", Difference: 6.2,
-			Failed: "1 and 3 seeds: a test needs at least two of each"})
-	checkText(t, "runtests", table, err)
-	if _, err := RunMetrics("", names, RunMeasure{"R@1", []stats.Mean{{}}}); err == nil {
-		t.Error("one score for two groups")
-	}
-	if _, err := RunTests("", names[0]); err == nil {
-		t.Error("no test was set")
-	}
-	if _, err := RunTests("", names[0], RunTest{P: math.NaN()}); err == nil {
-		t.Error("NaN was set")
-	}
-}
-
 func TestDensityDifference(t *testing.T) {
 	pairs := []DensityPair{
 		{"last 5 epochs", Density{Counts: heap(200, 0.9, 0.4, 0.1)}, Density{Counts: heap(200, 0.85, 0.3, 0.12)},

@@ -24,17 +24,14 @@ func PeerAgreement(provenance string, rows []PeerRow) (*Table, error) {
 		Provenance: provenance,
 	}
 	for _, r := range rows {
-		for _, v := range []float64{r.Value, r.Gradient, r.Proxies} {
-			if !finite(v) {
-				return nil, fmt.Errorf("agreement of %s: a difference is %v; want finite numbers", r.Loss, v)
-			}
+		if off := r.Value + r.Gradient + r.Proxies; !finite(off) {
+			return nil, fmt.Errorf("agreement of %s: a difference is infinite or NaN; want finite numbers", r.Loss)
 		}
 		proxies := "–"
 		if r.HasProxies {
 			proxies = scientific(r.Proxies)
 		}
-		t.Rows = append(t.Rows, []Cell{Text(r.Loss), Text(r.Peer), Text(scientific(r.Value)), Text(scientific(r.Gradient)),
-			Text(proxies)})
+		t.Rows = append(t.Rows, Row(r.Loss, r.Peer, scientific(r.Value), scientific(r.Gradient), proxies))
 	}
 	return t, nil
 }
@@ -71,14 +68,11 @@ func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) 
 		return strconv.FormatFloat(100*v, 'f', 2, 64)
 	}
 	for _, r := range rows {
-		for _, v := range []float64{r.PairPositive, r.PairNegative, r.Weight, r.Residual, r.Lone, r.Alone} {
-			if !finite(v) {
-				return nil, fmt.Errorf("parts of %s: a value is %v; want finite numbers", Plain(r.Title), v)
-			}
+		if sum := r.PairPositive + r.PairNegative + r.Weight + r.Residual + r.Lone + r.Alone; !finite(sum) {
+			return nil, fmt.Errorf("parts of %s: a value is infinite or NaN; want finite numbers", Plain(r.Title))
 		}
-		t.Rows = append(t.Rows, []Cell{Text(r.Title), Text(strconv.Itoa(r.Anchors)), Text(scientific(r.Weight)),
-			Text(fmt.Sprintf("%.2f", r.PairPositive)), Text(fmt.Sprintf("%.2f", r.PairNegative)), Text(percent(r.Residual)),
-			Text(percent(r.Lone)), Text(percent(r.Alone))})
+		t.Rows = append(t.Rows, Row(r.Title, r.Anchors, scientific(r.Weight), fmt.Sprintf("%.2f", r.PairPositive),
+			fmt.Sprintf("%.2f", r.PairNegative), percent(r.Residual), percent(r.Lone), percent(r.Alone)))
 	}
 	return t, nil
 }

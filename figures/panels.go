@@ -234,15 +234,26 @@ type track struct {
 
 func (l track) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
-	var line []vg.Point
+	var parts [][]vg.Point // Of the line, which has a gap where a value is missing.
+	whole := false
 	for _, v := range l.points {
+		if math.IsNaN(v.Value) {
+			whole = false
+			continue
+		}
+		if !whole {
+			parts, whole = append(parts, nil), true
+		}
 		if v.Low < v.High {
 			c.StrokeLine2(stroke(l.look.color, l.bar), x(v.x), y(v.Low), x(v.x), y(v.High))
 		}
-		line = append(line, pt(x(v.x), y(v.Value)))
+		last := len(parts) - 1
+		parts[last] = append(parts[last], pt(x(v.x), y(v.Value)))
 	}
-	c.StrokeLines(stroke(l.look.color, l.width, l.look.dashes...), line)
-	for _, v := range line {
+	for _, line := range parts {
+		c.StrokeLines(stroke(l.look.color, l.width, l.look.dashes...), line)
+	}
+	for _, v := range slices.Concat(parts...) {
 		dot(c, l.look.color, vg.Points(l.radius), l.look.shape, v.X, v.Y)
 	}
 }

@@ -97,16 +97,22 @@ func (k pictured) draw(c draw.Canvas, at vg.Point) {
 }
 
 // Formats returns those of a figure, html, and txt, which is the alternative text.
-func (p *Pictures) Formats() []string { return append(p.Figure.Formats(), "html", "txt") }
+func (p *Pictures) Formats() []string { return htmlFormats(p.Figure) }
 
-func (p *Pictures) bytes(format string) ([]byte, error) {
+func (p *Pictures) bytes(format string) ([]byte, error) { return htmlBytes(p.Figure, format, p.html) }
+
+// htmlFormats are the formats of a figure that has HTML of its own.
+func htmlFormats(f *Figure) []string { return append(f.Formats(), "html", "txt") }
+
+// htmlBytes renders a figure that has HTML of its own. Its text is the alternative text.
+func htmlBytes(f *Figure, format string, html func() ([]byte, error)) ([]byte, error) {
 	switch format {
 	case "html":
-		return p.html()
+		return html()
 	case "txt":
-		return []byte(strings.TrimSpace(Printable(p.Alt+"\n"+p.Provenance)) + "\n"), nil
+		return []byte(strings.TrimSpace(Printable(f.Alt+"\n"+f.Provenance)) + "\n"), nil
 	}
-	return p.Figure.bytes(format)
+	return f.bytes(format)
 }
 
 func (p *Pictures) html() ([]byte, error) {

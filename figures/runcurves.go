@@ -3,7 +3,6 @@ package figures
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
@@ -148,98 +147,4 @@ func runPowers(low, high float64) plot.ConstantTicks {
 		}
 	}
 	return ticks
-}
-
-// RunMeasure is a measure with one score for each group.
-type RunMeasure struct {
-	Name   Markup
-	Scores []stats.Mean
-}
-
-// RunTest is the difference between a group and the first group in a measure, in the measure's unit.
-type RunTest struct {
-	Measure, Group Markup
-	// Difference is the group's mean less that of the first group; Low to High is its 95 % interval.
-	Difference, Low, High float64
-	P                     float64
-	Method                string // The name of the test.
-	Failed                string // The reason why there is no test; empty for none.
-}
-
-// RunMetrics returns a table of the final measures of groups of runs, with standard deviations over seeds. Each group
-// has a row.
-func RunMetrics(provenance string, groups []Markup, measures ...RunMeasure) (*Table, error) {
-	t := &Table{
-		Columns: []Column{{Title: "Runs", Left: true}}, Provenance: provenance,
-		Caption: "Final measures: mean and sample standard deviation over seeds.",
-	}
-	if len(groups) == 0 || len(measures) == 0 {
-		return nil, fmt.Errorf("measures of runs: %d groups, %d measures; want at least one of each", len(groups),
-			len(measures))
-	}
-	for _, g := range groups {
-		t.Rows = append(t.Rows, []Cell{Text(g)})
-	}
-	for _, m := range measures {
-		if len(m.Scores) != len(groups) {
-			return nil, fmt.Errorf("measures of runs: %d scores of %s for %d groups", len(m.Scores), Plain(m.Name), len(groups))
-		}
-		t.Columns = append(t.Columns, Column{Title: m.Name})
-		for i, s := range m.Scores {
-			t.Rows[i] = append(t.Rows[i], Scored(s))
-		}
-	}
-	return t, nil
-}
-
-// RunTests returns a table of tests over seeds. Each test has a row.
-func RunTests(provenance string, first Markup, tests ...RunTest) (*Table, error) {
-	if len(tests) == 0 {
-		return nil, fmt.Errorf("tests of runs: no tests; want at least two groups")
-	}
-	t := &Table{
-		Columns: []Column{{Title: "Runs", Left: true, Merged: true}, {Title: "less " + first, Left: true},
-			{Title: "difference"}, {Title: "95 % interval"}, {Title: "p"},
-			{Title: "test", Left: true}},
-		Caption:    "Differences between groups, tested over seeds.",
-		Notes:      []Markup{"Two-sided t tests. With few seeds, real differences may not be significant."},
-		Provenance: provenance,
-	}
-	for i, r := range tests {
-		if r.Failed != "" {
-			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), Text(runSigned(r.Difference)), Text("–"),
-				Text("–"), Text(r.Failed)})
-		} else {
-			if math.IsNaN(r.Difference + r.Low + r.High + r.P) {
-				return nil, fmt.Errorf("tests of runs: test %d has a value that is NaN; "+
-					"want numbers, or a reason in Failed", i+1)
-			}
-			p := fmt.Sprintf("%.3f", r.P)
-			if r.P < 0.001 {
-				p = "< 0.001"
-			}
-			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), Tested(stats.Test{P: r.P}, runSigned(r.Difference)),
-				Text(fmt.Sprintf("%s to\u00a0%s", runSigned(r.Low), runSigned(r.High))), Text(p), Text(r.Method)})
-		}
-		if i+1 < len(tests) && tests[i+1].Group != r.Group {
-			t.Rules = append(t.Rules, i+1)
-		}
-	}
-	t.Rules = slices.Compact(t.Rules)
-	t.MarkSignificant()
-	return t, nil
-}
-
-// runSigned writes a difference in points with its sign, or – for NaN.
-func runSigned(v float64) string {
-	switch s := fmt.Sprintf("%.2f", math.Abs(v)); {
-	case math.IsNaN(v):
-		return "–"
-	case s == "0.00":
-		return s
-	case v < 0:
-		return "−" + s
-	default:
-		return "+" + s
-	}
 }

@@ -7,45 +7,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// SearchFinalist is one of the best trials of a search, repeated with fresh seeds.
-type SearchFinalist struct {
-	Trial  int
-	Rule   string
-	Values Markup     // The other parameters of its point, in words.
-	Found  float64    // Recall of held-out classes in the search, in percent.
-	Again  stats.Mean // The same with fresh seeds.
-	Chosen bool
-}
-
-// SearchFinalists returns a table of the best trials of a search: their scores in the search, and again with fresh
-// seeds.
-func SearchFinalists(provenance string, finalists ...SearchFinalist) (*Table, error) {
-	if len(finalists) == 0 {
-		return nil, fmt.Errorf("best trials of a search: no trials; want at least one")
-	}
-	t := &Table{
-		Caption: "The best trials: Recall@1 of held-out training classes, in percent.",
-		Columns: []Column{{Title: "Trial"}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44},
-			{Title: "as found"}, {Title: "fresh seeds"}},
-		Notes: []Markup{"As found: with the one seed that all trials share. The best of many trials is partly luck, " +
-			"so fresh seeds decide."},
-
-		Provenance: provenance,
-	}
-	for _, f := range finalists {
-		again := Scored(f.Again)
-		row := []Cell{Text(fmt.Sprint(f.Trial)), Text(f.Rule), Text(f.Values), Text(fmt.Sprintf("%.1f", f.Found)), again}
-		for i := range row {
-			row[i].Bold = f.Chosen
-		}
-		t.Rows = append(t.Rows, row)
-		if f.Chosen {
-			t.Notes = append(t.Notes, fmt.Sprintf("Chosen: trial %d.", f.Trial))
-		}
-	}
-	return t, nil
-}
-
 // SearchTest is a result on the test classes at the end of a search.
 type SearchTest struct {
 	Name, Rule string

@@ -84,21 +84,18 @@ const significance = "Bold: not zero at the level 0.05, after Holm's correction 
 // MarkSignificant sets the tests in bold that are significant at 0.05 after Holm's correction for all tests of the
 // table, and says so in a note if there are tests.
 func (t *Table) MarkSignificant() {
+	var tested []*Cell
 	var p []float64
 	for _, row := range t.Rows {
-		for _, c := range row {
-			if c.Test != nil {
-				p = append(p, c.Test.P)
+		for i := range row {
+			if c := &row[i]; c.Test != nil {
+				tested, p = append(tested, c), append(p, c.Test.P)
 			}
 		}
 	}
 	last := stats.Holm(p, 0.05)
-	for _, row := range t.Rows {
-		for i := range row {
-			if c := &row[i]; c.Test != nil {
-				c.Bold = c.Test.P <= last
-			}
-		}
+	for _, c := range tested {
+		c.Bold = c.Test.P <= last
 	}
 	if p != nil {
 		t.Notes = append(t.Notes, significance)
@@ -130,17 +127,29 @@ func Row(values ...any) []Cell {
 	return out
 }
 
+// RuleBlocks draws a line after each block of rows that have the same text in the first columns.
+func (t *Table) RuleBlocks(columns int) {
+	for i := 1; i < len(t.Rows); i++ {
+		for j := range columns {
+			if t.Rows[i][j].Text != t.Rows[i-1][j].Text {
+				t.Rules = append(t.Rules, i)
+				break
+			}
+		}
+	}
+}
+
 // Shade shades the scores of some cells as the paper does, from white at the lowest mean to the tint at the highest.
 func Shade(cells ...*Cell) {
-	low, high := math.Inf(1), math.Inf(-1)
+	means := spanOf()
 	for _, c := range cells {
-		if c.Score != nil && !math.IsNaN(c.Score.Mean) {
-			low, high = min(low, c.Score.Mean), max(high, c.Score.Mean)
+		if c.Score != nil {
+			means.add(c.Score.Mean)
 		}
 	}
 	for _, c := range cells {
-		if c.Score != nil && !math.IsNaN(c.Score.Mean) && low < high {
-			c.Shade, c.Shaded = (c.Score.Mean-low)/(high-low), true
+		if c.Score != nil && !math.IsNaN(c.Score.Mean) && means.low < means.high {
+			c.Shade, c.Shaded = (c.Score.Mean-means.low)/(means.high-means.low), true
 		}
 	}
 }
@@ -253,12 +262,7 @@ func (t *Table) String() string {
 }
 
 func (t *Table) grouped() bool {
-	for _, c := range t.Columns {
-		if c.Group != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Group != "" })
 }
 
 // run returns the number of rows that the cell of a merged column spans: 0 if it belongs to the cell above it.
@@ -277,14 +281,7 @@ func (t *Table) run(row, column int) int {
 	return n
 }
 
-func (t *Table) ruled(row int) bool {
-	for _, r := range t.Rules {
-		if r == row+1 && row+1 < len(t.Rows) {
-			return true
-		}
-	}
-	return false
-}
+func (t *Table) ruled(row int) bool { return row+1 < len(t.Rows) && slices.Contains(t.Rules, row+1) }
 
 func (t *Table) terminal() []byte {
 	marks, notes := t.footnotes()

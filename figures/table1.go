@@ -29,13 +29,11 @@ var methods = map[string]Markup{
 // Table1 returns Table 1: losses as direction, pair weight and triplet weight. It adds a check that the paper does
 // not print: the gradient of each loss by autodiff against the composed gradient.
 func Table1(rows []LossRow, provenance string) (*Table, error) {
+	const equation = `$\partial L/\partial\mathbf{f} = c\,G$`
 	t := &Table{
 		Columns: []Column{{Title: "Method", Left: true}, {Title: "Direction"}, {Title: "PairWeight"},
-			{Title: "TripletWeight"},
-			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ stated"},
-			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ measured"},
-			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "largest error"},
-			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "cosine"}},
+			{Title: "TripletWeight"}, {Group: equation, Title: "$c$ stated"}, {Group: equation, Title: "$c$ measured"},
+			{Group: equation, Title: "largest error"}, {Group: equation, Title: "cosine"}},
 		Caption:    "Table 1. Each loss as a rule, and its gradient by autodiff against the rule's composed gradient $G$.",
 		Provenance: provenance,
 	}
@@ -52,8 +50,8 @@ func Table1(rows []LossRow, provenance string) (*Table, error) {
 		if r.Stated != 0 {
 			stated = number(r.Stated)
 		}
-		t.Rows = append(t.Rows, []Cell{{Text: name, Note: r.Note}, Text(direction), Text(pair), Text(triplet),
-			Text(stated), Text(number(r.Measured)), Text(scientific(r.Error)), Text(cosine(r.Cosine))})
+		t.Rows = append(t.Rows, Row(Cell{Text: name, Note: r.Note}, direction, pair, triplet, stated, number(r.Measured),
+			scientific(r.Error), cosine(r.Cosine)))
 	}
 	return t, nil
 }

@@ -150,69 +150,112 @@ func recallAt(k int) func(*runs.Result) float64 {
 
 // Metrics returns the final measures of each group, with their deviations over seeds.
 func (c *Comparison) Metrics() (*figures.Table, error) {
-	groups, names := c.Groups, c.Names
-	var above []figures.Markup
-	for _, r := range c.References {
-		above = append(above, r.Name)
+	t := &figures.Table{
+		Columns: []figures.Column{{Title: "Runs", Left: true}}, Provenance: c.Provenance,
+		Caption: "Final measures: mean and sample standard deviation over seeds.",
+		Notes: []figures.Markup{"Overlap: of the histograms of nearest-positive and nearest-negative " +
+			"similarities. Compact: share of anchors with both above 0.9."},
 	}
-	var measures []figures.RunMeasure
+	for _, r := range c.References {
+		t.Rows = append(t.Rows, figures.Row(r.Name))
+	}
+	for _, name := range c.Names {
+		t.Rows = append(t.Rows, figures.Row(name))
+	}
 	for _, m := range runMeasures {
-		column := figures.RunMeasure{Name: m.name}
+		var means []stats.Mean
 		there := false
 		for _, r := range c.References {
-			column.Scores = append(column.Scores, runs.MeanOf([]*runs.Result{{Measures: r.Measures}}, m.of))
+			means = append(means, runs.MeanOf([]*runs.Result{{Measures: r.Measures}}, m.of))
 		}
-		for _, g := range groups {
+		for _, g := range c.Groups {
 			s := runs.MeanOf(g, m.of)
 			there = there || s.N > 0
-			column.Scores = append(column.Scores, s)
+			means = append(means, s)
 		}
 		if there || m.name == "R@1" { // Of runs that all diverged there is that alone.
-			measures = append(measures, column)
+			t.Columns = append(t.Columns, figures.Column{Title: m.name})
+			for i, s := range means {
+				t.Rows[i] = append(t.Rows[i], figures.Scored(s))
+			}
 		}
 	}
-	metrics, err := figures.RunMetrics(c.Provenance, append(above, names...), measures...)
-	if err != nil {
-		return nil, err
-	}
-	metrics.Notes = append(metrics.Notes, "Overlap: of the histograms of nearest-positive and nearest-negative "+
-		"similarities. Compact: share of anchors with both above 0.9.")
-	return metrics, nil
+	return t, nil
 }
 
 // Tests returns whether each group differs from the first by more than seeds do.
 func (c *Comparison) Tests() (*figures.Table, error) {
-	groups, names := c.Groups, c.Names
-	tests := c.againstReferences()
-	for i, g := range groups[1:] {
+	first := c.Names[0]
+	if len(c.References) > 0 {
+		first = "the features or " + first
+	}
+	t := &figures.Table{
+		Columns: []figures.Column{{Title: "Runs", Left: true, Merged: true}, {Title: "less " + first, Left: true},
+			{Title: "difference"}, {Title: "95 % interval"}, {Title: "p"}, {Title: "test", Left: true}},
+		Caption:    "Differences between groups, tested over seeds.",
+		Notes:      []figures.Markup{"Two-sided t tests. With few seeds, real differences may not be significant."},
+		Provenance: c.Provenance, Rows: c.againstReferences(),
+	}
+	for i, g := range c.Groups[1:] {
 		for _, m := range runMeasures {
 			if m.name != "R@1" && m.name != "MAP@R" {
 				continue // One measure of the first hit and one of all: more tests find more by chance.
 			}
-			t := figures.RunTest{Measure: m.name, Group: names[i+1],
-				Difference: runs.MeanOf(g, m.of).Mean - runs.MeanOf(groups[0], m.of).Mean}
-			if groups[0][0].DataDigest != g[0].DataDigest {
-				t.Failed = "other images"
-			} else if s, err := runs.CompareSeeds(g, groups[0], m.of); err != nil {
-				t.Failed = err.Error()
-			} else if math.IsNaN(s.P) {
-				t.Failed = "no two seeds differ"
-			} else {
-				t.Difference, t.Low, t.High = s.Difference.Value, s.Difference.Low, s.Difference.High
-				t.P, t.Method = s.P, s.Method()
+			s, err := runs.CompareSeeds(g, c.Groups[0], m.of)
+			method, failed := s.Method(), ""
+			switch {
+			case c.Groups[0][0].DataDigest != g[0].DataDigest:
+				failed = "other images"
+			case err != nil:
+				failed = err.Error()
+			case math.IsNaN(s.P):
+				failed = "no two seeds differ"
 			}
-			tests = append(tests, t)
+			if failed != "" {
+				s.Difference = stats.Point(runs.MeanOf(g, m.of).Mean - runs.MeanOf(c.Groups[0], m.of).Mean)
+			}
+			t.Rows = append(t.Rows, testRow(c.Names[i+1], m.name, s.Test, method, failed))
 		}
 	}
-	first := names[0]
-	if len(c.References) > 0 {
-		first = "the features or " + first
+	if len(t.Rows) == 0 {
+		return nil, fmt.Errorf("tests of runs: no tests; want at least two groups")
 	}
-	return figures.RunTests(c.Provenance, first, tests...)
+	t.RuleBlocks(1)
+	t.MarkSignificant()
+	return t, nil
+}
+
+// testRow returns the cells of a test of a group against another by a method, or of a difference alone and the reason
+// why there is no test.
+func testRow(group, measure figures.Markup, t stats.Test, method, failed string) []figures.Cell {
+	d := t.Difference
+	if failed != "" {
+		return figures.Row(group, measure, signed(d.Value), "–", "–", failed)
+	}
+	p := fmt.Sprintf("%.3f", t.P)
+	if t.P < 0.001 {
+		p = "< 0.001"
+	}
+	return figures.Row(group, measure, figures.Tested(t, signed(d.Value)),
+		fmt.Sprintf("%s to\u00a0%s", signed(d.Low), signed(d.High)), p, method)
+}
+
+// signed writes a difference in points with its sign, or – for NaN.
+func signed(v float64) string {
+	switch s := fmt.Sprintf("%.2f", math.Abs(v)); {
+	case math.IsNaN(v):
+		return "–"
+	case s == "0.00":
+		return s
+	case v < 0:
+		return "−" + s
+	default:
+		return "+" + s
+	}
 }
 
 // againstReferences tests each group against each reference, which does not vary over seeds.
-func (c *Comparison) againstReferences() (tests []figures.RunTest) {
+func (c *Comparison) againstReferences() (rows [][]figures.Cell) {
 	for i, g := range c.Groups {
 		for _, r := range c.References {
 			at := []*runs.Result{{Measures: r.Measures}}
@@ -223,19 +266,16 @@ func (c *Comparison) againstReferences() (tests []figures.RunTest) {
 						differences = append(differences, v-m.of(at[0]))
 					}
 				}
-				t := figures.RunTest{Measure: m.name + " of " + r.Name, Group: c.Names[i]}
-				s := stats.Paired(differences)
-				if t.Difference = s.Difference.Value; math.IsNaN(s.P) {
-					t.Failed = "no two seeds differ"
-				} else {
-					t.Low, t.High, t.P = s.Difference.Low, s.Difference.High, s.P
-					t.Method = fmt.Sprintf("one sample, %d seeds", len(differences))
+				s, failed := stats.Paired(differences), ""
+				if math.IsNaN(s.P) {
+					failed = "no two seeds differ"
 				}
-				tests = append(tests, t)
+				rows = append(rows, testRow(c.Names[i], m.name+" of "+r.Name, s, fmt.Sprintf("one sample, %d seeds",
+					len(differences)), failed))
 			}
 		}
 	}
-	return tests
+	return rows
 }
 
 // Curves draws how the runs trained. It is an error if no run has its epochs in the store.

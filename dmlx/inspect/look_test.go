@@ -3,6 +3,7 @@ package inspect
 import (
 	"bytes"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -152,5 +154,29 @@ func TestGroupNames(t *testing.T) {
 	padded := group(func(s *runs.Spec) { s.Pad = 7 })
 	if got := groupNames([][]*runs.Result{same, padded}); got[0] == got[1] || !strings.Contains(got[0], same[0].Hash) {
 		t.Errorf("not told apart: %v", got)
+	}
+}
+
+func TestRowsOfTests(t *testing.T) {
+	t.Parallel()
+	of := func(value, low, high, p float64) stats.Test {
+		return stats.Test{Difference: stats.Interval{Value: value, Low: low, High: high}, P: p}
+	}
+	for want, row := range map[string][]figures.Cell{
+		"a|R@1|+5.71|+2.20 to\u00a0+9.20|0.020|paired": testRow("a", "R@1", of(5.714, 2.2, 9.2, 0.02), "paired", ""),
+		"a|R@1|0.00|−0.40 to\u00a0+0.40|0.900|Welch":   testRow("a", "R@1", of(-0.001, -0.4, 0.4, 0.9), "Welch", ""),
+		"a|R@1|−6.20|−9.00 to\u00a0−3.00|< 0.001|one":  testRow("a", "R@1", of(-6.2, -9, -3, 1e-5), "one", ""),
+		"a|R@1|+6.20|–|–|one seed":                     testRow("a", "R@1", of(6.2, 0, 0, math.NaN()), "Welch", "one seed"),
+	} {
+		var cells []string
+		for _, c := range row {
+			cells = append(cells, c.Text)
+		}
+		if got := strings.Join(cells, "|"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if tested := row[2].Test != nil; tested != (row[4].Text != "–") {
+			t.Errorf("%s: tested is %v", want, tested)
+		}
 	}
 }

@@ -236,7 +236,13 @@ func (s *Searched) Test(ctx context.Context, spec runs.Spec, seeds []uint64) ([]
 
 // Finalists returns the table of the best trials of a search, as found and with fresh seeds.
 func Finalists(s *search.Search, v *search.Selection) (*figures.Table, error) {
-	var rows []figures.SearchFinalist
+	t := &figures.Table{
+		Caption: "The best trials: Recall@1 of held-out training classes, in percent.",
+		Columns: []figures.Column{{Title: "Trial"}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44},
+			{Title: "as found"}, {Title: "fresh seeds"}},
+		Notes: []figures.Markup{"As found: with the one seed that all trials share. The best of many trials is partly luck, " +
+			"so fresh seeds decide."},
+	}
 	var again []*runs.Result
 	for i, f := range v.Finalists {
 		spec, err := s.Spec(f.At)
@@ -244,10 +250,17 @@ func Finalists(s *search.Search, v *search.Selection) (*figures.Table, error) {
 			return nil, err
 		}
 		again = append(again, f.Fresh...)
-		rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec),
-			Found: 100 * f.Record.HeldOut, Again: f.HeldOut.Times(100), Chosen: i == v.Chosen})
+		row := figures.Row(f.Trial, f.Rule, values(spec), fmt.Sprintf("%.1f", 100*f.Record.HeldOut), f.HeldOut.Times(100))
+		if i == v.Chosen {
+			for k := range row {
+				row[k].Bold = true
+			}
+			t.Notes = append(t.Notes, fmt.Sprintf("Chosen: trial %d.", f.Trial))
+		}
+		t.Rows = append(t.Rows, row)
 	}
-	return figures.SearchFinalists(searchLine(s)+" · "+runs.Provenance(again), rows...)
+	t.Provenance = searchLine(s) + " · " + runs.Provenance(again)
+	return t, nil
 }
 
 // TestedRule is a rule with its runs on all training classes.

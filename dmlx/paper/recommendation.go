@@ -80,8 +80,11 @@ func AllRuns(ctx context.Context, q report.Request) ([]*runs.Result, error) {
 
 // RecommendationTable returns a table of what each protocol chose on each data set, against the common reference.
 func RecommendationTable(provenance string, all ...*Recommendation) (*figures.Table, error) {
-	var rows []figures.Recommended
-	var notes []figures.Markup
+	t := &figures.Table{
+		Columns: []figures.Column{{Title: "Data", Left: true, Merged: true}, {Title: "Chosen", Left: true}, {Title: "of"},
+			{Title: "Rule or loss", Left: true}, {Title: "R@1"}},
+		Provenance: provenance,
+	}
 	reference := ""
 	for _, c := range all {
 		reference = c.Reference
@@ -91,21 +94,28 @@ func RecommendationTable(provenance string, all ...*Recommendation) (*figures.Ta
 			ByHeldOutClasses: "by held-out training classes",
 		}
 		if c.Candidates == 0 {
-			notes = append(notes, fmt.Sprintf("No runs on %s.", c.Data))
+			t.Notes = append(t.Notes, fmt.Sprintf("No runs on %s.", c.Data))
 		}
 		for _, x := range c.Selections {
-			rows = append(rows, figures.Recommended{Data: c.Data, How: how[x.Protocol], Objective: x.Objective,
-				Of: x.Candidates, Score: x.Judged.Times(100), Against: x.Against.Times(100),
-				Gain: x.Difference.Times(100)})
+			gain := x.Difference.Times(100)
+			t.Rows = append(t.Rows, figures.Row(c.Data, how[x.Protocol], x.Candidates, cmp.Or(x.Objective, "–"),
+				x.Judged.Times(100), x.Against.Times(100), figures.Tested(gain, gain.Difference.String())))
 		}
-		notes = append(notes, recommendationNotes(c)...)
+		t.Notes = append(t.Notes, recommendationNotes(c)...)
 	}
-	notes = append(notes,
+	t.Notes = append(t.Notes,
 		"The first row of a data set is chosen and judged by the same runs: the best of many is too good by chance, and "+
 			"its interval does not know that. The second "+
 			"is judged by other seeds, but on the test classes that it was chosen by. The third saw nothing of the test "+
 			"classes. In brackets: 95 % by Welch's t over seeds.")
-	return figures.Recommendations("the paper's "+reference, rows, notes, provenance)
+	if len(t.Rows) == 0 {
+		return nil, fmt.Errorf("recommendations: no data set, want at least one")
+	}
+	t.Columns = append(t.Columns, figures.Column{Title: "the paper's " + reference}, figures.Column{Title: "ahead by"})
+	t.Caption = "The best rule or loss of all that was trained to the same length, against the paper's " + reference + "."
+	t.RuleBlocks(1)
+	t.MarkSignificant()
+	return t, nil
 }
 
 func recommendationNotes(c *Recommendation) []figures.Markup {
