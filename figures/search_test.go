@@ -30,8 +30,8 @@ func TestSearchFigures(t *testing.T) {
 
 func TestSearchTables(t *testing.T) {
 	none := stats.Point(math.NaN())
-	table, err := SearchVerdict("made-up numbers", SearchTest{"searched", "cos-orth/lin/cir", "lr 0.8", meanOf(71, 1, 3, 0),
-		nil, ""},
+	table, err := SearchVerdict("made-up numbers", SearchTest{"searched", "cos-orth/lin/cir", "lr 0.8",
+		meanOf(71, 1, 3, 0), nil, ""},
 		SearchTest{"the paper's rule", "cos-orth/lin-ms/cir", "lr 0.5", meanOf(70, 1, 3, 0),
 			[]stats.Interval{intervalOf(1, -0.5, 2.5)}, "paired by seed, 3 pairs"},
 		SearchTest{"as it was", "cos-orth/lin-ms/cir", "lr 0.1", meanOf(68, 1, 3, 0),

@@ -248,7 +248,8 @@ func (f field) contour(level float64) (out [][4]float64) {
 				}
 				if (a < level) != (b < level) {
 					t := (level - a) / (b - a)
-					cuts = append(cuts, [2]float64{f.place(c1) + t*(f.place(c2)-f.place(c1)), f.place(r1) + t*(f.place(r2)-f.place(r1))})
+					between := func(i, j int) float64 { return f.place(i) + t*(f.place(j)-f.place(i)) }
+					cuts = append(cuts, [2]float64{between(c1, c2), between(r1, r2)})
 				}
 			}
 			for ; len(cuts) > 1; cuts = cuts[2:] {
@@ -393,7 +394,9 @@ func (b bar) draw(data, panel draw.Canvas) {
 func drawBar(data, panel draw.Canvas, ticks []plot.Tick, colors func(share float64) color.NRGBA) vg.Rectangle {
 	const gap, width, steps = vg.Length(8), vg.Length(9), 128
 	r := rect(data.Max.X+gap, data.Min.Y, data.Max.X+gap+width, data.Max.Y)
-	panel.DrawImage(r, raster(1, steps, 1, 1, func(_, row int) color.NRGBA { return colors(1 - (float64(row)+0.5)/steps) }))
+	panel.DrawImage(r, raster(1, steps, 1, 1, func(_, row int) color.NRGBA {
+		return colors(1 - (float64(row)+0.5)/steps)
+	}))
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	for _, t := range ticks {
 		if t.Value >= 0 && t.Value <= 1 {

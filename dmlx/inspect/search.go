@@ -240,8 +240,8 @@ func Finalists(s *search.Search, v *search.Selection) (*figures.Table, error) {
 		Caption: "The best trials: Recall@1 of held-out training classes, in percent.",
 		Columns: []figures.Column{{Title: "Trial"}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44},
 			{Title: "as found"}, {Title: "fresh seeds"}},
-		Notes: []figures.Markup{"As found: with the one seed that all trials share. The best of many trials is partly luck, " +
-			"so fresh seeds decide."},
+		Notes: []figures.Markup{"As found: with the one seed that all trials share. The best of many trials is partly " +
+			"luck, so fresh seeds decide."},
 	}
 	var again []*runs.Result
 	for i, f := range v.Finalists {

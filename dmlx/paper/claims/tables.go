@@ -40,8 +40,8 @@ func auditRow(a Audited) []figures.Cell {
 func Table(audited []Audited, provenance string, parts ...string) *figures.Table {
 	t := &figures.Table{Columns: auditColumns(), Provenance: provenance,
 		Caption: "The paper's claims, audited. Differences are in points of Recall@1 unless said otherwise.",
-		Notes: []figures.Markup{"On the paper's numbers a cell counts by its printed means; on ours by Welch's t, so that it " +
-			"holds or not beyond the noise of the seeds, and a verdict is corrected for the number of its cells. Brackets " +
+		Notes: []figures.Markup{"On the paper's numbers a cell counts by its printed means; on ours by Welch's t, so that " +
+			"it holds or not beyond the noise of the seeds, and a verdict is corrected for the number of its cells. Brackets " +
 			"are 95 % intervals, of the paper's printed deviations too. Single seeds take the deviation that their set's " +
 			"other cells have in common. Where the best or the highest and lowest of several are compared, nothing is allowed " +
 			"for their being picked by the same numbers."}}
