@@ -444,7 +444,7 @@ def together(browser):
         if view:  # A frame is as high as its page, and the notebook around it scrolls: its place is that of the window here.
             page.evaluate("() => { document.documentElement.style.overflow = 'auto'; }")
         page.locator("#workbench").scroll_into_view_if_needed()
-        found = page.evaluate(MOVES, "#bench .side select:not([name=alias]), #bench .side input[type=range], #bench .cards select, #bench .cards input, #bench .cards button.action")
+        found = page.evaluate(MOVES, "#bench .side select:not([name=alias]), #bench .side input[type=range], #bench .cards select, #bench .cards input, #bench .cards button.action, #learn :is(select, input, button.action)")
         page.evaluate("() => { Bench.batchFold.open = true; }")
         found += page.evaluate(MOVES, "#bench .batch select, #bench .batch > .rule input[type=range]")
         told[f"{width} × {height}{view}"] = len(found)
@@ -479,7 +479,7 @@ def learning(browser):
     notes["a head's first recall after Train, s"] = round(time.monotonic() - began, 2)
     until(page, "() => Bench.a.learn.at >= 40 && Bench.b.learn.at >= 40", "no 40 steps")
     notes["steps of two heads and their recall, steps/s"] = round(80 / (time.monotonic() - began), 1)
-    line = page.locator("#learn .readout").inner_text()
+    line = page.locator("#learn .readout").first.inner_text()
     assert all(text in line for text in ("A: cos/lin/cir?tau=4", "B: cos/con/con", "at the start")), line
     assert page.evaluate("() => { const [x, y] = [Bench.a.learn, Bench.b.learn]; return x.recall[0] === y.recall[0] && x.recall.at(-1) !== y.recall.at(-1) && y.recall.at(-1) > y.recall[0]; }")
     page.locator("#bench .side").first.locator(".open").click()
@@ -529,9 +529,21 @@ def learning(browser):
     page.evaluate("() => Bench.a.read('cos/con/con')")
     page.locator("#learn").get_by_role("button", name="Reset").click()
     assert page.evaluate(steps) == [0, 0] and page.evaluate("() => !Bench.a.learn.picture.F && !Learn.problem.textContent"), "Reset keeps something"
+    for compared in (True, False):  # On a phone the images are in view with all that moves them.
+        page.set_viewport_size({"width": 390, "height": 664})
+        train.scroll_into_view_if_needed()
+        out = page.evaluate("""() => {
+            const all = [...document.querySelectorAll("#learn :is(.card:not(:first-child) canvas, button.action, input, select)")].filter((e) => e.offsetParent);
+            document.getElementById("learn").scrollIntoView({block: "start", behavior: "instant"});
+            const cut = all.filter((e) => { const b = e.getBoundingClientRect(), top = document.querySelector(".top").getBoundingClientRect().bottom; return b.top < top - 1 || b.bottom > innerHeight || b.right > innerWidth; });
+            return [all.length, ...cut.map((e) => e.name || e.textContent || e.tagName)];
+        }""")
+        assert out == [7 + compared], f"out of view beside the images: {out}"
+        if compared:
+            page.get_by_role("button", name="Compare two").click()
     if shots:
         train.click()
-        for width, height in ((1366, 768), (930, 768), (390, 844)):
+        for width, height in ((1920, 1080), (1366, 768), (930, 768), (390, 844)):
             for theme in ("light", "dark"):
                 page.set_viewport_size({"width": width, "height": height})
                 page.emulate_media(color_scheme=theme)

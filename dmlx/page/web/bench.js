@@ -363,7 +363,7 @@ const Bench = {
     for (const kind of KINDS) {
       for (const side of [this.a, this.b]) this.card(kind, side);
     }
-    root.append(el("div.panel", {}, el("div.buttons", {}, this.compareButton, this.sharedBox), this.a.root, this.b.root, this.batchPanel()), this.cards);
+    root.append(el("div.stage", {}, el("div.panel", {}, el("div.buttons", {}, this.compareButton, this.sharedBox), this.a.root, this.b.root, this.batchPanel()), this.cards));
     this.showCompare();
   },
 

@@ -4,10 +4,10 @@
 const Learn = {
   begin(engine) {
     Object.assign(this, {engine, playing: false, seen: true, chunk: 5, rate: 0.5, dim: 16, seed: 1});
-    const root = this.root = el("div.card.learn", {id: "learn"}, el("h4", {}, "A linear layer learns on frozen features of drawn cars"));
+    const card = el("div.card", {}, el("h4", {}, "A linear layer learns on frozen features of drawn cars")), root = this.root = el("div.learn", {id: "learn"}, card);
     this.curves = new Curves();
     Object.assign(this.curves, {xTitle: "steps", xRange: [0, 50], yRange: [0, 100], title: "Recall@1, in percent"});
-    this.view = new View(root, this.curves, {name: "recall", ratio: 0.92, most: 340});
+    this.view = new View(card, this.curves, {name: "recall", ratio: 0.56, most: 340});
     this.line = el("p.readout", {}, "Press Train.");
     this.problem = el("p.problem", {role: "alert"});
     this.button = button("Train", () => this.play(!this.playing), {class: "action main"});
@@ -15,9 +15,9 @@ const Learn = {
       on: (v) => { this[name] = v; if (name !== "rate") again(); }}).root;
     const dims = choice({label: "dimensions", name: "learn-dim", value: String(this.dim), options: [["3", "3 (sphere)"], ["8", "8"], ["16", "16"], ["64", "64"]], help: "Of the embedding",
       on: (v) => { this.dim = Number(v); again(); }});
-    root.append(this.line, el("div.controls", {role: "group", "aria-label": "Training"}, this.button, button("Step", () => this.step()), button("Reset", again),
+    card.append(this.line, el("div.controls", {role: "group", "aria-label": "Training"}, this.button, button("Step", () => this.step()), button("Reset", again),
       of("rate", "learning rate", 0.05, 3, 0.05, "Of gradient descent. It acts at once."), dims.root, of("seed", "seed", 1, 20, 1, "Of the first weights and of the batches")), this.problem);
-    Bench.cards.append(root);
+    document.getElementById("workbench").append(root);
     for (const side of [Bench.a, Bench.b]) {
       const picture = new Swarm(), card = el("div.card"), label = el("h4"), view = new View(card, picture, {name: "embeddings", ratio: 0.92, most: Bench.view ? 400 : 620,
         on: {turn: (dx, dy) => turnSwarm(picture, view, dx, dy), point: (hit) => hit && this.point(hit.point)},
@@ -27,7 +27,7 @@ const Learn = {
       side.learn = {picture, view, card, line: el("p.readout")};
       card.append(side.learn.line);
       side.headings.push(label);
-      Bench.cards.append(card);
+      root.append(card);
     }
     this.reset();
     Bench.showCompare();
@@ -127,7 +127,7 @@ const Learn = {
     Object.assign(p, {F: r.F, n: r.n, dim: r.dim, labels: r.labels});
     if (r.dim > 3) p.look();
     p.lightNearest(this.anchor || 0);
-    p.title = `${r.n} test images of ${new Set(r.labels).size} classes`;
+    p.title = `${r.n} images, ${new Set(r.labels).size} classes`;
     l.line.replaceChildren(symbol(last < 0 ? "at the start" : `last batch: S_{ap} ${number(r.sap[last], 2)}, S_{an} ${number(r.san[last], 2)}, ${number(100 * r.violations[last], 0)} % hard` +
       (l.changed ? `; rule changed at step ${l.changed}` : "")));
     l.view.draw();
@@ -138,6 +138,7 @@ const Learn = {
   show() {
     if (!this.view) return;
     Bench.b.learn.card.hidden = !Bench.state.compare;
+    this.root.classList.toggle("compared", Bench.state.compare);
     const {curves} = this, sides = Bench.sides.filter((s) => s.learn.recall.length), last = Math.max(50, ...sides.map((s) => s.learn.at));
     const names = (s) => (Bench.state.compare ? `${s.letter.toUpperCase()}: ` : "") + s.learn.by;
     curves.xRange = [0, last];

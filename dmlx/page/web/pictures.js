@@ -456,8 +456,8 @@ class Swarm {
     lit.forEach((i, k) => {
       const x = w * (k + 0.5) / 3;
       draw(i, x, f.bottom - 16 - size / 2, size, frames[k], 2);
-      const name = w < 330 ? names[k].split(" ").pop() : names[k]; // A narrow picture has no room for more.
-      pen.text(k ? `${name} ${number(this.lit.cosines[k - 1], 2)}` : name, x, f.bottom - 3, {size: 11, align: "center", fill: frames[k]});
+      const name = w < 400 ? names[k].split(" ").pop() : names[k], cosine = k && number(this.lit.cosines[k - 1], 2); // A narrow picture has no room for more.
+      pen.text(!k ? name : w < 250 ? cosine : `${name} ${cosine}`, x, f.bottom - 3, {size: 11, align: "center", fill: frames[k]});
     });
   }
 

@@ -13,6 +13,9 @@ const Try = {
     this.tauSlider = slider({label: "τ", name: "tau", min, max, step, value: rule.options.tau, on: (v) => { rule.options.tau = v; }, settle: () => this.ask("")});
     this.data = choice({label: "data set", name: "data", options: about.data.map((d) => [d, d]), value: about.data[0], on: () => {}});
     this.network = el("input", {type: "checkbox", id: "network", name: "network"});
+    this.ticks = about.rows.map((row, i) => el("input", {type: "checkbox", id: `row${i}`, name: "row", value: row, checked: about.ticked.includes(row), onchange: () => this.ask("")}));
+    const count = el("summary"), rows = el("details.rows", {open: true}, count, el("div", {}, ...this.ticks.map((t) => el("span.check", {}, t, el("label", {for: t.id}, t.value)))));
+    this.counted = () => { count.textContent = `Beside it: ${this.rows.length} of ${this.ticks.length} rows`; };
     this.curves = new Curves();
     Object.assign(this.curves, {xTitle: "epochs", title: "Recall@1 of the test set, %"});
     this.problem = el("p.problem", {role: "alert"});
@@ -22,19 +25,22 @@ const Try = {
     const root = document.getElementById("try");
     root.append(el("p.about", {}, about.about), el("div.controls", {}, ...parts, this.tauSlider.root, this.data.root,
       el("span.check", {}, this.network, el("label", {for: "network"}, "the real network")),
-      button("Train", () => this.ask("train"), {name: "train", class: "action main"}), button("Clear the leaderboard", () => this.ask("clear"), {name: "clear"})), this.problem);
+      button("Train", () => this.ask("train"), {name: "train", class: "action main"}), button("Clear the leaderboard", () => this.ask("clear"), {name: "clear"})), rows, this.problem);
     this.view = new View(root, this.curves, {name: "recall", ratio: 0.5, most: 420});
     root.append(this.chartNote, this.note, this.below);
     change();
   },
 
+  get rows() { return this.ticks.filter((t) => t.checked).map((t) => t.value); },
+
   get usesTau() { return this.tau.triplets.includes(this.rule.triplet) || this.tau.pairs.includes(this.rule.pair); },
 
   async ask(press) {
     const {direction, pair, triplet, mask, options} = this.rule, name = `${direction}/${pair}/${triplet}${mask ? "+" + mask : ""}${this.usesTau ? `?tau=${options.tau}` : ""}`;
+    this.counted();
     clearTimeout(this.again);
     try {
-      const v = await this.engine.latest("try", "try", {rule: name, data: this.data.value, network: this.network.checked, press});
+      const v = await this.engine.latest("try", "try", {rule: name, rows: this.rows, data: this.data.value, network: this.network.checked, press});
       if (!v) return press && this.ask(press); // A press is not lost.
       this.problem.textContent = v.problem;
       this.note.textContent = v.note;
@@ -47,11 +53,11 @@ const Try = {
   },
 
   draw({about, epochs, reference, groups}) {
-    const colors = ["accent", "positive", "negative"], x = (y) => y.map((_, i) => i + 1);
+    const colors = ["accent", "positive", "negative", "good", ...Theme.get().classes.slice(4)], x = (y) => y.map((_, i) => i + 1);
     const series = groups.flatMap(({name, curves}, k) => {
       const known = (curves || []).filter((c) => c?.length), n = Math.max(0, ...known.map((c) => c.length));
       const mean = Array.from({length: n}, (_, i) => { const at = known.filter((c) => i < c.length); return at.reduce((s, c) => s + c[i], 0) / at.length; });
-      return n ? [...known.map((y) => ({x: x(y), y, color: colors[k % 3], width: 0.6})), {x: x(mean), y: mean, color: colors[k % 3], width: 3, name: `${name}: ${number(mean[n - 1], 1)}`, at: 0.3 + 0.2 * k}] : [];
+      return n ? [...known.map((y) => ({x: x(y), y, color: colors[k % colors.length], width: 0.6})), {x: x(mean), y: mean, color: colors[k % colors.length], width: 3, name: `${name}: ${number(mean[n - 1], 1)}`, at: 0.3 + 0.2 * (k % 4)}] : [];
     });
     if (reference !== null) series.push({x: [1, epochs], y: [reference, reference], color: "quiet", dash: [4, 3], width: 1.4, name: `the features, no head: ${number(reference, 1)}`, at: 0.5});
     const all = series.flatMap((s) => Array.from(s.y)), low = Math.min(...all), high = Math.max(...all), room = 0.1 * (high - low) + 0.5;
