@@ -176,7 +176,7 @@ func checkPanel(t *testing.T, s seen) {
 	if s.Label != "Pause" || !s.Stays || len(s.Changed) < 3 {
 		t.Errorf("while it plays %q, paused: %v; changed by τ: %q", s.Label, s.Stays, s.Changed)
 	}
-	if s.Stills != 4 || !strings.Contains(s.Last, "cos/lin/cir?tau=5") || s.Controls > 0 {
+	if s.Stills != 2 || !strings.Contains(s.Last, "cos/lin/cir?tau=5") || s.Controls > 0 {
 		t.Errorf("after Stop: %d pictures, %q, %d frames", s.Stills, s.Last, s.Controls)
 	}
 	slices.Sort(s.Times)

@@ -37,9 +37,6 @@ type Panel struct {
 	Batch dissect.Embeddings
 }
 
-// pictureNames are the pictures of a panel that stay.
-var pictureNames = []string{"diagram", "motion", "matrix", "flow"}
-
 // Run shows the panel until the context ends or End is pressed; its last pictures stay. If no browser answers, as
 // when a notebook is executed without one, it shows the first pictures.
 func (p Panel) Run(ctx context.Context) error {
@@ -64,18 +61,32 @@ func (p Panel) panel() (panel, error) {
 		return out, err
 	}
 	out := panel{title: "a rule's weights, motion, gradient matrix and flow", state: "view=bench&a=" + address(p.Rule),
-		answer: answer, names: pictureNames,
+		answer: answer, names: []string{"views", "flow"},
 		still: func(state string) (kept, error) {
 			s := still{engine: e, state: read(state), own: p.Batch}
 			pictures, err := s.pictures()
 			if err == nil {
 				err = s.flow(pictures)
 			}
+			if err == nil {
+				pictures["views"] = views(pictures)
+			}
 			return kept{pictures: pictures, note: strings.Join(append([]string{s.state["a"]}, s.without...), "; ")}, err
 		}}
 	// A rule that cannot be drawn ends the cell.
 	_, err = (&still{engine: e, state: read(out.state), own: p.Batch}).ask("compute", map[string]any{}, nil)
 	return out, err
+}
+
+// views returns the pictures but the flow beside each other.
+func views(pictures map[string]*figures.Figure) *figures.Figure {
+	var all []*figures.Figure
+	for _, name := range []string{"diagram", "motion", "matrix"} {
+		if f := pictures[name]; f != nil {
+			all = append(all, f)
+		}
+	}
+	return figures.Beside(all...)
 }
 
 // newEngine returns an engine that knows a rule's custom parts. Where they fail, it says what [Check] says, with the

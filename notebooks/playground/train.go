@@ -95,15 +95,16 @@ func sourceLine(file string, line int) string {
 // Training trains rules one after the other and draws their progress. The runs differ only in the rule and its learning
 // rate.
 type Training struct {
-	Rules  []dmlx.Rule // For example a custom rule, then rules to compare it with.
+	Rules  []dmlx.Rule // For example a custom rule.
+	Rows   []string    // Rules and losses to compare them with, as [train.ParseObjective] reads them.
 	Preset string      // Empty for quick.
 	Data   string      // Empty for the preset's fine-grained data set.
 	Seed   uint64      // 0 for 1.
 	// Epochs, if not 0, is a smaller number of epochs than the preset's, for a quick look. Such runs do not belong to
 	// the preset.
 	Epochs int
-	// Rates are learning rates by index in Rules; others are the preset's. For a custom rule that is its rate for
-	// cos/con/con divided by the rule's scale (see [dissect.Checked]).
+	// Rates are learning rates by index in Rules and then Rows; others are the preset's. For a custom rule that is its
+	// rate for cos/con/con divided by the rule's scale (see [dissect.Checked]).
 	Rates map[int]float64
 	Store *runs.Store
 	Open  func() (*backend.Choice, error) // Called if a run has to be trained.
@@ -206,7 +207,7 @@ func PresetName(s runs.Spec) string {
 // specs returns the specs of the runs after all checks.
 func (t Training) specs() ([]runs.Spec, error) {
 	switch {
-	case len(t.Rules) == 0:
+	case len(t.Rules)+len(t.Rows) == 0:
 		return nil, errors.New("training: no rules; want at least one")
 	case t.Store == nil || t.Open == nil:
 		return nil, errors.New("training: Store or Open is nil; want a Store for the runs and Open for a backend")
@@ -220,21 +221,15 @@ func (t Training) specs() ([]runs.Spec, error) {
 		return nil, err
 	}
 	data := cmp.Or(t.Data, preset.FineGrained)
+	check := func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) }
+	objectives, err := objectivesOf(check, t.Rules, t.Rows)
+	if err != nil {
+		return nil, err
+	}
 	var specs []runs.Spec
-	for i, r := range t.Rules {
-		checked, err := dissect.Check(b, r)
-		if err == nil {
-			err = fault(checked)
-		}
-		if err != nil {
-			return nil, err
-		}
+	for i, o := range objectives {
 		// The same run as that of a row of a table.
-		o := presets.Objective{LR: t.Rates[i]}
-		if o.Objective, err = train.ByRule(r.Traced()); err != nil {
-			return nil, err
-		}
-		spec, err := preset.ObjectiveSpec(data, o, cmp.Or(t.Seed, 1))
+		spec, err := preset.ObjectiveSpec(data, presets.Objective{Objective: o, LR: t.Rates[i]}, cmp.Or(t.Seed, 1))
 		if err != nil {
 			return nil, err
 		}
@@ -243,11 +238,38 @@ func (t Training) specs() ([]runs.Spec, error) {
 		}
 		spec.Epochs = cmp.Or(t.Epochs, spec.Epochs)
 		if err := spec.Validate(); err != nil {
-			return nil, fmt.Errorf("rule %s: %w", r.Name(), err)
+			return nil, fmt.Errorf("%s: %w", o, err)
 		}
 		specs = append(specs, spec)
 	}
 	return specs, nil
+}
+
+// objectivesOf returns rules, which are checked first, and rows as objectives.
+func objectivesOf(check func(dmlx.Rule) (*dissect.Checked, error), rules []dmlx.Rule, rows []string) (
+	out []train.Objective, err error) {
+	for _, r := range rules {
+		checked, err := check(r)
+		if err == nil {
+			err = fault(checked)
+		}
+		if err != nil {
+			return nil, err
+		}
+		o, err := train.ByRule(r.Traced())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	for _, row := range rows {
+		o, err := train.ParseObjective(row)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, nil
 }
 
 // chart shows runs while they train: as a picture in a notebook, elsewhere as a line for each epoch.
@@ -271,11 +293,8 @@ func newChart(specs []runs.Spec) *chart {
 	return c
 }
 
-// shortRule returns a run's rule without the digest of a custom rule.
-func shortRule(s runs.Spec) string {
-	name, _, _ := strings.Cut(s.Rule, "#")
-	return name
-}
+// shortRule returns a run's rule or loss without the digest of a function of the user's own.
+func shortRule(s runs.Spec) string { return presets.Objective{Objective: s.Objective}.String() }
 
 // step shows the progress of a run. first is set at the first step of an epoch.
 func (c *chart) step(i int, p runs.Progress, first bool, store *runs.Store) {

@@ -20,6 +20,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -29,13 +30,16 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// TryIt is a form that trains a rule without code: its parts and τ are chosen, and Train shows Recall@1 growing beside
-// the paper's best rule and the baseline cos/con/con. What is trained are linear heads on the frozen features of the
-// pretrained small network, ten seeds side by side, at the rates of [presets.OnFeatures], or on request the small
-// network itself as [Training] does. The results stay in a leaderboard in the store's folder tryit.
+// TryIt is a form that trains a rule without code: its parts and τ are chosen, rows to compare it with are ticked in a
+// list, and Train shows Recall@1 growing. What is trained are linear heads on the frozen features of the pretrained
+// small network, ten seeds side by side, at the rates of [presets.OnFeatures], or on request the small network itself
+// as [Training] does. The results stay in a leaderboard in the store's folder tryit.
 type TryIt struct {
 	// Rule is the rule at first. Its custom parts can be chosen beside the paper's.
 	Rule dmlx.Rule
+	// Rows are the rules and losses to tick, as [train.ParseObjective] reads them; empty for the rules and losses that
+	// have a name. Ticked are those that are ticked at first; empty for the paper's best rule and cos/con/con.
+	Rows, Ticked []string
 	// Data are the data sets to choose from, the first one at first; empty for the drawn ones, [datasets.Names].
 	Data []string
 	// Preset is that of the small network's training; empty for quick. A network trains for at most Epochs epochs, if
@@ -57,6 +61,20 @@ func (t TryIt) Run(ctx context.Context) error {
 	if len(t.Data) == 0 {
 		t.Data = datasets.Names()
 		slices.Reverse(t.Data) // A linear head has more to gain on the second.
+	}
+	if len(t.Rows) == 0 {
+		t.Rows = namedRows()
+	}
+	if len(t.Ticked) == 0 {
+		t.Ticked = []string{"cos-orth/lin-ms/cir", "cos/con/con"}
+	}
+	for _, row := range slices.Concat(t.Ticked, t.Rows) {
+		if _, err := train.ParseObjective(row); err != nil {
+			return fmt.Errorf("try it: a row: %w", err)
+		}
+		if !slices.Contains(t.Rows, row) {
+			t.Rows = append([]string{row}, t.Rows...)
+		}
 	}
 	b, err := backend.Go()
 	if err != nil {
@@ -116,9 +134,25 @@ type chartState struct {
 	groups    []figures.RecallGroup
 }
 
+// namedRows returns the rules and losses that have a name.
+func namedRows() (rows []string) {
+	for _, name := range dmlx.Aliases() {
+		if r, err := dmlx.ParseRule(name); err == nil && !slices.Contains(rows, r.Name()) {
+			rows = append(rows, r.Name())
+		}
+	}
+	for _, name := range losses.Names() {
+		rows = append(rows, "loss "+name)
+	}
+	return rows
+}
+
+// mostTicked is the number of rows that are told apart in a picture, beside the chosen rule.
+const mostTicked = 6
+
 // aboutTry says what the form trains.
 const aboutTry = "Train fits a linear head on frozen features of the pretrained small network, for several seeds at " +
-	"once, under your rule, the paper's best and the baseline. It shows how rules differ in seconds; it is no table of " +
+	"once, under your rule and the rows that you tick. It shows how rules differ in seconds; it is no table of " +
 	"the paper. The real network is trained with one seed, and takes minutes."
 
 func (f *form) panel() (panel, error) {
@@ -131,13 +165,13 @@ func (f *form) panel() (panel, error) {
 			}
 			out, err := e.Answer(method, args, arrays)
 			if method == "describe" && err == nil {
-				out["data"], out["about"] = f.Data, aboutTry
+				out["data"], out["about"], out["rows"], out["ticked"] = f.Data, aboutTry, f.Rows, f.Ticked
 			}
 			return out, err
 		},
 		still: func(string) (out kept, err error) {
 			if os.Getenv(headlessEnv) != "" {
-				f.start(f.Rule, f.Data[0], false)
+				f.start(f.Rule, f.Ticked, f.Data[0], false)
 				f.wait(math.MaxInt64)
 			}
 			table, err := f.board.table()
@@ -149,7 +183,7 @@ func (f *form) panel() (panel, error) {
 			if err == nil && f.problem != "" {
 				err = errors.New(f.problem)
 			}
-			picture, bad := f.chart.figure(f.Rule)
+			picture, bad := f.chart.figure(f.Rule, f.Ticked)
 			out.note, out.pictures = f.note, map[string]*figures.Figure{"recall": picture}
 			return out, cmp.Or(err, bad)
 		}}, err
@@ -159,6 +193,7 @@ func (f *form) panel() (panel, error) {
 func (f *form) try(args []byte) (page.Object, error) {
 	var q struct {
 		Rule, Data, Press string
+		Rows              []string
 		Network           bool
 	}
 	if err := json.Unmarshal(args, &q); err != nil {
@@ -175,7 +210,11 @@ func (f *form) try(args []byte) (page.Object, error) {
 	case "clear":
 		err = f.board.clear()
 	case "train":
-		f.start(r, q.Data, q.Network)
+		if len(q.Rows) > mostTicked {
+			return nil, fmt.Errorf("%d rows are ticked; want at most %d, so that their curves are told apart", len(q.Rows),
+				mostTicked)
+		}
+		f.start(r, q.Rows, q.Data, q.Network)
 	}
 	var table *figures.Table
 	if err == nil {
@@ -190,7 +229,7 @@ func (f *form) try(args []byte) (page.Object, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	chart := f.chart.orEmpty(r)
+	chart := f.chart.orEmpty(r, q.Rows)
 	groups := make([]page.Object, len(chart.groups))
 	for i, g := range chart.groups {
 		groups[i] = page.Object{"name": g.Name, "curves": slices.Clone(g.Curves)}
@@ -201,18 +240,18 @@ func (f *form) try(args []byte) (page.Object, error) {
 }
 
 // orEmpty returns a chart of a rule that has not started if there is none.
-func (c chartState) orEmpty(r dmlx.Rule) chartState {
+func (c chartState) orEmpty(r dmlx.Rule, rows []string) chartState {
 	if c.groups == nil {
 		c = chartState{epochs: 10, reference: math.NaN(), about: "no rule was trained yet"}
-		for _, r := range beside(r) {
-			c.groups = append(c.groups, figures.RecallGroup{Name: r.Name(), Recall: figures.Missing})
+		for _, name := range append([]string{r.Name()}, others(r, rows)...) {
+			c.groups = append(c.groups, figures.RecallGroup{Name: plainCell(name), Recall: figures.Missing})
 		}
 	}
 	return c
 }
 
-func (c chartState) figure(r dmlx.Rule) (*figures.Figure, error) {
-	c = c.orEmpty(r)
+func (c chartState) figure(r dmlx.Rule, rows []string) (*figures.Figure, error) {
+	c = c.orEmpty(r, rows)
 	out, err := figures.RecallCurves(c.epochs, c.reference, "the features, no head", c.groups...)
 	if err == nil {
 		out.Provenance = c.about
@@ -220,19 +259,9 @@ func (c chartState) figure(r dmlx.Rule) (*figures.Figure, error) {
 	return out, err
 }
 
-// beside returns the rules to train: the chosen one, the paper's best and the baseline, each once.
-func beside(r dmlx.Rule) []dmlx.Rule {
-	best, err := dmlx.ParseRule("ours")
-	if err != nil {
-		panic(err) // The name is constant.
-	}
-	rules := []dmlx.Rule{r}
-	for _, other := range []dmlx.Rule{best, {}} {
-		if other.Name() != r.Name() {
-			rules = append(rules, other)
-		}
-	}
-	return rules
+// others returns rows without a rule, which is trained anyway.
+func others(r dmlx.Rule, rows []string) []string {
+	return slices.DeleteFunc(slices.Clone(rows), func(row string) bool { return row == r.Name() })
 }
 
 // busy reports whether a training runs. The caller holds the lock.
@@ -262,8 +291,8 @@ func (f *form) wait(most time.Duration) {
 	}
 }
 
-// start trains a rule beside the others, in place of what is training.
-func (f *form) start(r dmlx.Rule, data string, network bool) {
+// start trains a rule and rows beside it, in place of what is training.
+func (f *form) start(r dmlx.Rule, rows []string, data string, network bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stop != nil {
@@ -282,7 +311,7 @@ func (f *form) start(r dmlx.Rule, data string, network bool) {
 		if network {
 			train = f.network
 		}
-		if err := train(ctx, r, data); err != nil && ctx.Err() == nil {
+		if err := train(ctx, r, others(r, rows), data); err != nil && ctx.Err() == nil {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.problem, _, _ = strings.Cut(err.Error(), "\n")
@@ -347,22 +376,8 @@ func (f *form) features(data string) (out frozen, err error) {
 		npy.WriteInt64(out.files.TestLabels, test.Classes, len(test.Classes)))
 }
 
-// headSpecs returns the specs of a rule for each seed.
-func (f *form) headSpecs(p presets.Preset, r dmlx.Rule) ([]runs.Spec, error) {
-	if r.Custom() {
-		checked, err := f.check(r)
-		if err == nil {
-			err = fault(checked)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	o, err := train.ByRule(r.Traced())
-	if err != nil {
-		return nil, err
-	}
-	var specs []runs.Spec
+// headSpecs returns the specs of a rule or loss for each seed.
+func headSpecs(p presets.Preset, o train.Objective) (specs []runs.Spec, err error) {
 	for _, seed := range p.Seeds {
 		spec, err := p.ObjectiveSpec("", presets.Objective{Objective: o}, seed)
 		if err != nil {
@@ -373,9 +388,9 @@ func (f *form) headSpecs(p presets.Preset, r dmlx.Rule) ([]runs.Spec, error) {
 	return specs, nil
 }
 
-// heads trains heads with a rule and the rules beside it, and adds them to the leaderboard. A rule of the leaderboard
+// heads trains heads with a rule and the rows beside it, and adds them to the leaderboard. A row of the leaderboard
 // is not trained again.
-func (f *form) heads(ctx context.Context, r dmlx.Rule, data string) error {
+func (f *form) heads(ctx context.Context, r dmlx.Rule, rows []string, data string) error {
 	f.say("features of %s by the pretrained small network, computed once", data)
 	trainer, err := f.trainer()
 	if err != nil {
@@ -395,10 +410,13 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, data string) error {
 	if err != nil {
 		return err
 	}
-	rules := beside(r)
-	specs := make([][]runs.Spec, len(rules))
-	for i, r := range rules {
-		if specs[i], err = f.headSpecs(p, r); err != nil {
+	objectives, err := objectivesOf(f.check, []dmlx.Rule{r}, rows)
+	if err != nil {
+		return err
+	}
+	specs := make([][]runs.Spec, len(objectives))
+	for i, o := range objectives {
+		if specs[i], err = headSpecs(p, o); err != nil {
 			return err
 		}
 	}
@@ -417,7 +435,7 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, data string) error {
 	chart := chartState{epochs: specs[0][0].Epochs, reference: 100 * raw, about: fmt.Sprintf(
 		"linear heads on frozen features · %s · %d seeds · %s", data, len(p.Seeds), trainer.Name)}
 	var missing []int
-	for i := range rules {
+	for i := range specs {
 		g := figures.RecallGroup{Name: plainCell(shortRule(specs[i][0])), Curves: make([][]float64, len(p.Seeds)),
 			Recall: figures.Missing}
 		at := slices.IndexFunc(known, func(k tried) bool { return k.Hash == specs[i][0].Hash() })
@@ -437,7 +455,7 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, data string) error {
 			return err
 		}
 	}
-	f.say("%s on %s: done", rules[0].Name(), data)
+	f.say("%s on %s: done", r.Name(), data)
 	return nil
 }
 
@@ -496,8 +514,8 @@ func (f *form) step(i, seed int, rule string, p train.Progress) {
 	}
 }
 
-// network trains the small network with a rule and the rules beside it, with a chart of its own below the form.
-func (f *form) network(ctx context.Context, r dmlx.Rule, data string) error {
+// network trains the small network with a rule and the rows beside it, with a chart of its own below the form.
+func (f *form) network(ctx context.Context, r dmlx.Rule, rows []string, data string) error {
 	f.say("training the small network on %s, preset %s, one seed: see the chart below", data, cmp.Or(f.Preset, "quick"))
 	open := func() (*backend.Choice, error) {
 		trainer, err := f.trainer()
@@ -506,7 +524,7 @@ func (f *form) network(ctx context.Context, r dmlx.Rule, data string) error {
 		}
 		return trainer.Choice, nil
 	}
-	all, err := Training{Rules: beside(r), Preset: f.Preset, Data: data, Epochs: f.Epochs, Store: f.Store,
+	all, err := Training{Rules: []dmlx.Rule{r}, Rows: rows, Preset: f.Preset, Data: data, Epochs: f.Epochs, Store: f.Store,
 		Open: open}.Run(ctx)
 	for _, one := range all {
 		if one.Result == nil {

@@ -18,6 +18,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
+// ticked are rows of the tests' forms, one of them the rule itself.
+var ticked = []string{"cos-orth/lin-ms/cir", "cos/con/con", "loss ms"}
+
 func tryForm(t *testing.T, store string, r dmlx.Rule) *form {
 	t.Helper()
 	s, err := runs.OpenStore(store)
@@ -28,7 +31,8 @@ func tryForm(t *testing.T, store string, r dmlx.Rule) *form {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &form{TryIt: TryIt{Rule: r, Data: []string{"minishop"}, Preset: "smoke", Seeds: 2, Store: s}, ctx: t.Context(),
+	return &form{ctx: t.Context(), TryIt: TryIt{Rule: r, Rows: namedRows(), Ticked: ticked, Data: []string{"minishop"},
+		Preset: "smoke", Seeds: 2, Store: s},
 		parts: dmlx.PartsWith(r), board: board{filepath.Join(store, "tryit", "leaderboard.json")},
 		check: func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) },
 		trainer: sync.OnceValues(func() (*train.Trainer, error) {
@@ -40,8 +44,8 @@ func tryForm(t *testing.T, store string, r dmlx.Rule) *form {
 // try asks the form as the page does.
 func try(t *testing.T, f *form, press string, network bool) page.Object {
 	t.Helper()
-	out, err := f.try([]byte(inJSON(t, map[string]any{"rule": f.Rule.Name(), "data": f.Data[0], "network": network,
-		"press": press})))
+	out, err := f.try([]byte(inJSON(t, map[string]any{"rule": f.Rule.Name(), "rows": f.Ticked, "data": f.Data[0],
+		"network": network, "press": press})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,13 +75,14 @@ func TestTryIt(t *testing.T) {
 	v := press(t, f, "train", false)
 	chart := v["chart"].(page.Object)
 	groups := chart["groups"].([]page.Object)
-	if v["problem"] != "" || !strings.Contains(v["note"].(string), "done") || len(groups) != 2 ||
-		groups[1]["name"] != "cos-orth/lin-ms/cir" || len(groups[1]["curves"].([][]float64)[1]) != 10 ||
+	if v["problem"] != "" || !strings.Contains(v["note"].(string), "done") || len(groups) != 3 ||
+		groups[1]["name"] != "cos-orth/lin-ms/cir" || groups[2]["name"] != "loss ms" ||
+		len(groups[1]["curves"].([][]float64)[1]) != 10 ||
 		!strings.Contains(chart["about"].(string), "2 seeds") || !(chart["reference"].(float64) > 0) {
 		t.Fatalf("trained: %+v", v)
 	}
 	rows, err := f.board.read()
-	if err != nil || len(rows) != 2 || len(rows[0].Curves) != 2 || len(rows[0].Recall) != 2 ||
+	if err != nil || len(rows) != 3 || len(rows[0].Curves) != 2 || len(rows[0].Recall) != 2 ||
 		len(rows[0].Curves[1]) != 10 || rows[0].Curves[1][9] != rows[0].Recall[1] {
 		t.Fatalf("leaderboard: %+v, %v", rows, err)
 	}
@@ -94,6 +99,18 @@ func TestTryIt(t *testing.T) {
 	}
 	if v := press(t, again, "clear", false); v["below"] != "" || v["problem"] != "" {
 		t.Errorf("cleared: %q, %q", v["below"], v["problem"])
+	}
+	// Rows that the form cannot train are named before anything starts.
+	again.Ticked = namedRows()[:mostTicked+1]
+	if _, err := again.try([]byte(inJSON(t, map[string]any{"rule": "cos/con/con", "rows": again.Ticked,
+		"press": "train"}))); err == nil || !strings.Contains(err.Error(), "want at most 6") {
+		t.Errorf("too many rows: %v", err)
+	}
+	for _, wrong := range []TryIt{{Rows: []string{"cos/con"}}, {Ticked: []string{"loss nothing"}}} {
+		wrong.Store, wrong.Open = again.Store, backend.Open
+		if err := wrong.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "try it: a row: ") {
+			t.Errorf("%v, %v: %v", wrong.Rows, wrong.Ticked, err)
+		}
 	}
 	// A rule that cannot be trained: the check's sentence with the line.
 	root := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root",
@@ -124,7 +141,7 @@ func TestTryTheNetwork(t *testing.T) {
 		t.Fatalf("%+v", v)
 	}
 	rows, err := f.board.read()
-	if err != nil || len(rows) != 2 {
+	if err != nil || len(rows) != 3 {
 		t.Fatalf("%+v, %v", rows, err)
 	}
 	for _, row := range rows {
