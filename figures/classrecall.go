@@ -33,8 +33,7 @@ func ClassRecall(provenance string, classes []ClassScore) (*Figure, error) {
 	for _, c := range classes {
 		if c.Queries < 1 || c.Found < 0 || c.Found > c.Queries {
 			return nil, fmt.Errorf("recall by class: class %s has %d hits of %d queries; want 0 to all of at least one", c.Name,
-				c.Found,
-				c.Queries)
+				c.Found, c.Queries)
 		}
 		found, queries = found+c.Found, queries+c.Queries
 		if c.Found == c.Queries {
@@ -119,7 +118,6 @@ func drawWorst(c draw.Canvas, classes []ClassScore) {
 		dot(c, Blue, 2.6, draw.CircleGlyph{}, at, y)
 		write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter), c.Max.X, y,
 			fmt.Sprintf("%d of %d", k.Found, k.Queries))
-
 	}
 	c.StrokeLine2(stroke(quiet, 0.6), from, c.Max.Y-18, from, c.Max.Y-26-row*(vg.Length(len(classes))-0.4))
 }

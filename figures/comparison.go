@@ -269,18 +269,19 @@ func (c *Comparison) words() string {
 	var b strings.Builder
 	for _, set := range c.Sets {
 		for _, column := range c.Columns {
-			b.WriteString(" " + set.Data)
-			if column.Name != "" {
-				b.WriteString(", " + column.Name)
-			}
-			b.WriteString(":")
-			for k, row := range c.Rows {
-				fmt.Fprintf(&b, " %s %s", strings.TrimPrefix(row.Name, "own "), CellOf(set.Ours, row, column).Mean())
+			var scores []string
+			for _, row := range c.Rows {
+				score := strings.TrimPrefix(row.Name, "own ") + " " + CellOf(set.Ours, row, column).Mean().String()
 				if set.Theirs != nil {
-					fmt.Fprintf(&b, " (paper, %s: %s)", set.Beside, CellOf(set.Theirs, row, column).Mean())
+					score += fmt.Sprintf(" (paper, %s: %s)", set.Beside, CellOf(set.Theirs, row, column).Mean())
 				}
-				b.WriteString(map[bool]string{true: ".", false: ","}[k == len(c.Rows)-1])
+				scores = append(scores, score)
 			}
+			name := set.Data
+			if column.Name != "" {
+				name += ", " + column.Name
+			}
+			fmt.Fprintf(&b, " %s: %s.", name, strings.Join(scores, ", "))
 		}
 	}
 	return b.String()
@@ -304,14 +305,11 @@ type keyed struct {
 // key draws a legend in one line at the top right.
 func key(c draw.Canvas, entries []keyed) {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-	x := c.Max.X
-	for i := len(entries) - 1; i >= 0; i-- {
-		e := entries[i]
+	x, y := c.Max.X, c.Max.Y-6
+	for _, e := range slices.Backward(entries) {
 		x -= s.Width(e.name)
-		at := pt(x, c.Max.Y-6)
-		c.FillText(s, at, e.name)
-		x -= 9
-		dot(c, e.color, vg.Points(3), e.shape, x, at.Y)
-		x -= 16
+		write(c, s, x, y, e.name)
+		dot(c, e.color, vg.Points(3), e.shape, x-9, y)
+		x -= 25
 	}
 }

@@ -102,14 +102,11 @@ func NewEmbeddingMap(
 		limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
 	const left, under, over, beside = vg.Length(40), vg.Length(32), vg.Length(18), vg.Length(8)
 	foot := margin + under + noteRoom(provenance)
-	m.data = rect(margin+left, foot,
-		margin+left+mapSide, foot+mapSide)
-
+	m.data = rect(margin+left, foot, margin+left+mapSide, foot+mapSide)
 	m.Figure = &Figure{
 		Width: m.data.Max.X + beside + margin, Height: m.data.Max.Y + over + margin,
 		Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
-			"%d one of another class, %d have no match.",
-			len(points), count[MapRight], count[MapWrong], count[MapLone]),
+			"%d one of another class, %d have no match.", len(points), count[MapRight], count[MapWrong], count[MapLone]),
 		Provenance: provenance,
 	}
 	m.panels = func(c draw.Canvas) {

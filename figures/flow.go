@@ -51,8 +51,7 @@ func Motion(m TripletMotion) (*Figure, error) {
 		Width: vg.Points(250), Height: vg.Points(258),
 		Alt: fmt.Sprintf("A triplet on the unit circle. Arrows show how %s moves it: "+
 			"anchor by %.2f, positive by %.2f, negative by %.2f. "+
-			"Green arrows are the parts along the circle: %.2f, %.2f and %.2f.",
-			cmp.Or(m.Rule, Plain(m.Title)),
+			"Green arrows are the parts along the circle: %.2f, %.2f and %.2f.", cmp.Or(m.Rule, Plain(m.Title)),
 			members[0].length(), members[1].length(), members[2].length(), members[0].along(), members[1].along(),
 			members[2].along()),
 		panels: func(c draw.Canvas) { drawMotion(c, m.Title, members) },
@@ -193,8 +192,7 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 		}
 		widths = append(widths, 1.15)
 		alt += fmt.Sprintf(" From step %d to %d the mean S_ap goes from %.2f to %.2f "+
-			"and the mean S_an from %.2f to %.2f.",
-			h.Steps[0], h.Steps[n-1], h.Sap[0], h.Sap[n-1], h.San[0], h.San[n-1])
+			"and the mean S_an from %.2f to %.2f.", h.Steps[0], h.Steps[n-1], h.Sap[0], h.Sap[n-1], h.San[0], h.San[n-1])
 	}
 	total := 0.0
 	for _, w := range widths {

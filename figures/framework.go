@@ -78,8 +78,7 @@ func (s Step) check() error {
 	}
 	for i, t := range s.Triplets {
 		if min(t.Anchor, t.Positive, t.Negative) < 0 || max(t.Anchor, t.Positive, t.Negative) >= n {
-			return fail("triplet %d is of rows %d, %d and %d; want rows from 0 to %d", i, t.Anchor, t.Positive,
-				t.Negative, n-1)
+			return fail("triplet %d is of rows %d, %d and %d; want rows from 0 to %d", i, t.Anchor, t.Positive, t.Negative, n-1)
 		}
 		if sum := t.Sap + t.San + t.PairPositive + t.PairNegative + t.Weight; !finite(sum) {
 			return fail("triplet %d has an infinite or NaN weight or similarity; want finite numbers", i)
@@ -115,8 +114,7 @@ func Framework(s Step) (*Figure, error) {
 			"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+
 			"and the rule %s composed of direction, pair weight and triplet weight. "+
 			"The gradient matrices M, the gradients at the embeddings and those of the network's weights "+
-			"are equal up to the factor %s.",
-			len(s.Labels), s.Loss, s.Rule, number(s.Constant)),
+			"are equal up to the factor %s.", len(s.Labels), s.Loss, s.Rule, number(s.Constant)),
 		panels: func(c draw.Canvas) {
 			frameworkPicture{s, fmt.Sprintf("%s × %s × %s", direction, pair, triplet)}.draw(c)
 		},
@@ -157,7 +155,7 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	f.network(cell(1, 0))
 	frameworkHeat(cell(2, 0), n, dim, f.F, diverging, true)
 	frameworkHeat(cell(3, 0), n, n, f.S, hues[HueWeight], false)
-	f.classes(cell(3, 0))
+	classLines(cell(3, 0), f.Labels)
 	f.mined(cell(3, 0))
 	f.diagram(cell(4, 0))
 	frameworkTitle(cell(0, 0), ink, "$\\mathbf{X}$, a batch", fmt.Sprintf("%d images", n))
@@ -165,9 +163,9 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	frameworkTitle(cell(2, 0), ink, "$\\mathbf{f}$", sizes(n, dim))
 	frameworkTitle(cell(3, 0), ink, "$S = \\mathbf{f}\\,\\mathbf{f}^T$", sizes(n, n))
 	frameworkTitle(cell(4, 0), ink, "triplets", fmt.Sprint(len(f.Triplets)))
-	under := func(column, line int, s Markup) {
-		at := pt(cell(column, line).Min.X+frameworkSide/2, cell(column, line).Min.Y-3)
-		c.FillText(aligned(style(frameworkText, quiet), text.XCenter, text.YTop), at, s)
+	under := func(column, line int, label Markup) {
+		p := cell(column, line)
+		write(c, aligned(style(frameworkText, quiet), text.XCenter, text.YTop), p.Center().X, p.Min.Y-3, label)
 	}
 	under(3, 0, "○ positive, × negative")
 	for i, label := range []Markup{"", "L2", "", "mine"} {
@@ -176,13 +174,11 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 
 	// The two ways back.
 	for line, way := range []struct {
-		color  color.NRGBA
-		m, g   []float32
-		title  Markup
-		mTitle Markup
-		gTitle Markup
-		start  func(draw.Canvas)
-		how    Markup
+		color                 color.NRGBA
+		m, g                  []float32
+		title, mTitle, gTitle Markup
+		start                 func(draw.Canvas)
+		how                   Markup
 	}{
 		{lossColor, f.LossM, f.LossG, "loss $L$: " + f.Loss, `$\partial L/\partial S+(\partial L/\partial S)^T$`,
 			`$\partial L/\partial\mathbf{f}$`, f.formula, "autodiff"},
@@ -190,7 +186,7 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	} {
 		line++
 		frameworkHeat(cell(3, line), n, n, way.m, diverging, true)
-		f.classes(cell(3, line))
+		classLines(cell(3, line), f.Labels)
 		frameworkHeat(cell(2, line), n, dim, way.g, diverging, true)
 		way.start(cell(4, line))
 		frameworkTitle(cell(4, line), way.color, way.title, "")
@@ -209,26 +205,20 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	f.stages(stages)
 	frameworkTitle(stages, ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
 	for line, color := range []color.NRGBA{lossColor, surgeryColor} {
-		from := pt(cell(2, line+1).Min.X-3, cell(2, line+1).Min.Y+frameworkSide/2)
-		height := stages.Max.Y - stages.Min.Y
-		to := pt(stages.Max.X+4, stages.Center().Y+height*vg.Length(0.22-0.44*float64(line)))
-		arrow(c, from, to, stroke(color, 1.5))
+		from := cell(2, line+1)
+		arrow(c, pt(from.Min.X-3, from.Center().Y),
+			pt(stages.Max.X+4, stages.Center().Y+frameworkSide*vg.Length(0.22-0.44*float64(line))), stroke(color, 1.5))
 	}
 	write(c, aligned(style(frameworkText, ink), text.XCenter, text.YCenter),
 		(stages.Max.X+cell(2, 1).Min.X)/2, stages.Center().Y, "back")
-
 	f.legend(cell(0, 1), row)
 	// Arrows from the triplets to both ways.
-	down := cell(4, 0)
-	arrow(c, pt(down.Max.X-18, down.Min.Y-12), pt(down.Max.X-18, down.Min.Y-30),
-		stroke(lossColor, 1.5))
-	right := c.Max.X + 11
-	bend := cell(4, 2)
-	c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{{X: down.Max.X + 1, Y: down.Center().Y},
-		{X: right, Y: down.Center().Y},
-		{X: right, Y: bend.Center().Y}})
-	arrow(c, pt(right, bend.Center().Y), pt(bend.Max.X+1, bend.Center().Y),
-		stroke(surgeryColor, 1.5))
+	down, bend, right := cell(4, 0), cell(4, 2).Rectangle, c.Max.X+11
+	arrow(c, pt(down.Max.X-18, down.Min.Y-12), pt(down.Max.X-18, down.Min.Y-30), stroke(lossColor, 1.5))
+	y := center(bend).Y
+	c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{pt(down.Max.X+1, down.Center().Y), pt(right, down.Center().Y),
+		pt(right, y)})
+	arrow(c, pt(right, y), pt(bend.Max.X+1, y), stroke(surgeryColor, 1.5))
 }
 
 // frameworkTitle writes a title above a panel, with a note at the right.
@@ -236,9 +226,7 @@ func frameworkTitle(c draw.Canvas, color color.Color, title, note Markup) {
 	s := aligned(bold(style(frameworkText+0.5, color)), text.XLeft, text.YBottom)
 	write(c, s, c.Min.X, c.Max.Y+4, title)
 	if note != "" {
-		write(c, aligned(style(frameworkText, quiet), text.XRight, text.YBottom),
-			c.Max.X, c.Max.Y+4, note)
-
+		write(c, aligned(style(frameworkText, quiet), text.XRight, text.YBottom), c.Max.X, c.Max.Y+4, note)
 	}
 }
 
@@ -289,36 +277,16 @@ func (f frameworkPicture) images(c draw.Canvas) {
 // network draws the stages as boxes that get smaller, as the images do.
 func (f frameworkPicture) network(c draw.Canvas) {
 	n := len(f.Stages)
-	if n == 0 {
-		return
-	}
-	step := (c.Max.X - c.Min.X) / vg.Length(n)
 	for i, stage := range f.Stages {
 		half := frameworkSide * vg.Length(0.44*(1-0.72*float64(i)/float64(max(n-1, 1))))
+		step := (c.Max.X - c.Min.X) / vg.Length(n)
 		x := c.Min.X + step*vg.Length(i)
-		r := rect(x+1.5, c.Center().Y-half,
-			x+step-1.5, c.Center().Y+half)
-
-		c.SetColor(faint)
-		c.Fill(r.Path())
-		c.SetLineStyle(stroke(ink, 0.6))
-		c.Stroke(r.Path())
+		r := rect(x+1.5, c.Center().Y-half, x+step-1.5, c.Center().Y+half)
+		fill(c, r, faint)
+		outline(c, r, stroke(ink, 0.6))
 		s := aligned(style(frameworkText-0.5, ink), text.XCenter, text.YCenter)
 		s.Rotation = math.Pi / 2
-		c.FillText(s, r.Min.Add(r.Max).Scale(0.5), stage.Name)
-	}
-}
-
-// classes draws lines between the classes on a matrix of the batch.
-func (f frameworkPicture) classes(c draw.Canvas) {
-	n := len(f.Labels)
-	for i := 1; i < n; i++ {
-		if f.Labels[i] == f.Labels[i-1] {
-			continue
-		}
-		at := frameworkSide * vg.Length(i) / vg.Length(n)
-		c.StrokeLine2(stroke(quiet, 0.35), c.Min.X+at, c.Min.Y, c.Min.X+at, c.Max.Y)
-		c.StrokeLine2(stroke(quiet, 0.35), c.Min.X, c.Max.Y-at, c.Max.X, c.Max.Y-at)
+		c.FillText(s, center(r), stage.Name)
 	}
 }
 
@@ -326,40 +294,36 @@ func (f frameworkPicture) classes(c draw.Canvas) {
 func (f frameworkPicture) mined(c draw.Canvas) {
 	unit := frameworkSide / vg.Length(len(f.Labels))
 	for _, t := range f.Triplets {
-		for _, m := range []struct {
-			column int
-			shape  draw.GlyphDrawer
-		}{{t.Positive, draw.CircleGlyph{}}, {t.Negative, draw.CrossGlyph{}}} {
-			at := pt(c.Min.X+unit*(vg.Length(m.column)+0.5), c.Max.Y-unit*(vg.Length(t.Anchor)+0.5))
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: paper, Radius: min(1.7, unit/3), Shape: m.shape}, at)
+		mark := func(column int, shape draw.GlyphDrawer) {
+			dot(c, paper, min(1.7, unit/3), shape, c.Min.X+unit*(vg.Length(column)+0.5), c.Max.Y-unit*(vg.Length(t.Anchor)+0.5))
 		}
+		mark(t.Positive, draw.CircleGlyph{})
+		mark(t.Negative, draw.CrossGlyph{})
 	}
 }
 
 // diagram draws the triplets on the triplet diagram. Above the diagonal the negative is nearer.
 func (f frameworkPicture) diagram(c draw.Canvas) {
-	low, high := 0.0, 1.0
+	values := spanOf(0, 1)
 	for _, t := range f.Triplets {
-		low, high = min(low, t.Sap, t.San), max(high, t.Sap, t.San)
+		values.add(t.Sap, t.San)
 	}
-	if low < 0 {
-		low = -1
+	if values.low < 0 {
+		values.low = -1
 	}
-	at := func(sap, san float64) vg.Point {
-		place := func(v float64) vg.Length { return frameworkSide * vg.Length((v-low)/(high-low)) }
-		return c.Min.Add(pt(place(sap), place(san)))
+	place := func(v float64) vg.Length {
+		return frameworkSide * vg.Length((v-values.low)/(values.high-values.low))
 	}
-	c.StrokeLines(stroke(faint, 0.8), []vg.Point{at(low, low), at(high, high)})
+	c.StrokeLine2(stroke(faint, 0.8), c.Min.X, c.Min.Y, c.Min.X+place(values.high), c.Min.Y+place(values.high))
 	frameworkFrame(c, ink)
-	glyph := draw.GlyphStyle{Color: ink, Radius: vg.Points(1.9), Shape: ringed{draw.CircleGlyph{}}}
 	for _, t := range f.Triplets {
-		c.DrawGlyphNoClip(glyph, at(t.Sap, t.San))
+		dot(c, ink, vg.Points(1.9), ringed{draw.CircleGlyph{}}, c.Min.X+place(t.Sap), c.Min.Y+place(t.San))
 	}
 	s := style(frameworkText, ink)
 	write(c, aligned(s, text.XCenter, text.YTop), c.Center().X, c.Min.Y-1, "$S_{ap}$")
 	write(c, aligned(s, text.XLeft, text.YTop), c.Min.X+4, c.Max.Y-3, "$S_{an}$")
-	write(c, aligned(s, text.XLeft, text.YTop), c.Min.X, c.Min.Y-2, number(low))
-	write(c, aligned(s, text.XRight, text.YTop), c.Max.X, c.Min.Y-2, number(high))
+	write(c, aligned(s, text.XLeft, text.YTop), c.Min.X, c.Min.Y-2, number(values.low))
+	write(c, aligned(s, text.XRight, text.YTop), c.Max.X, c.Min.Y-2, number(values.high))
 }
 
 // formula draws the start of autodiff: the loss, its formula and its value.
@@ -385,31 +349,24 @@ func (f frameworkPicture) bars(c draw.Canvas) {
 		{"$P_-$", func(t StepTriplet) float64 { return t.PairNegative }},
 		{"$T$", func(t StepTriplet) float64 { return t.Weight }},
 	} {
-		low, high := 0.0, 0.0
+		values := spanOf(0)
 		for _, t := range f.Triplets {
-			low, high = min(low, p.of(t)), max(high, p.of(t))
+			values.add(p.of(t))
 		}
-		box := rect(c.Min.X+18, c.Max.Y-part*vg.Length(i+1)+4,
-			c.Max.X-3, c.Max.Y-part*vg.Length(i)-4)
-
-		write(c, aligned(style(frameworkText, ink), text.XLeft, text.YBottom),
-			c.Min.X+4, box.Min.Y, p.name)
-
+		box := rect(c.Min.X+18, c.Max.Y-part*vg.Length(i+1)+4, c.Max.X-3, c.Max.Y-part*vg.Length(i)-4)
+		write(c, aligned(style(frameworkText, ink), text.XLeft, text.YBottom), c.Min.X+4, box.Min.Y, p.name)
 		write(c, aligned(style(frameworkText-2, quiet), text.XLeft, text.YTop), c.Min.X+3, box.Max.Y+2,
-			fmt.Sprintf("%.2g", high))
-
-		if high == low {
+			fmt.Sprintf("%.2g", values.high))
+		if values.high == values.low {
 			continue
 		}
-		y := func(v float64) vg.Length { return box.Min.Y + (box.Max.Y-box.Min.Y)*vg.Length((v-low)/(high-low)) }
+		y := func(v float64) vg.Length {
+			return box.Min.Y + (box.Max.Y-box.Min.Y)*vg.Length((v-values.low)/(values.high-values.low))
+		}
 		width := (box.Max.X - box.Min.X) / vg.Length(len(f.Triplets))
 		for k, t := range f.Triplets {
-			v := p.of(t)
-			r := rect(box.Min.X+width*(vg.Length(k)+0.1), y(min(v, 0)),
-				box.Min.X+width*(vg.Length(k)+0.9), y(max(v, 0)))
-
-			c.SetColor(surgeryColor)
-			c.Fill(r.Path())
+			x, v := box.Min.X+width*vg.Length(k), p.of(t)
+			fill(c, rect(x+0.1*width, y(min(v, 0)), x+0.9*width, y(max(v, 0))), surgeryColor)
 		}
 		c.StrokeLine2(stroke(ink, 0.5), box.Min.X, y(0), box.Max.X, y(0))
 	}
@@ -422,27 +379,20 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 		high = max(high, s.Rule, s.Loss)
 	}
 	c.StrokeLine2(stroke(ink, 0.6), c.Min.X, c.Min.Y, c.Max.X, c.Min.Y)
-	if high == 0 || len(f.Stages) == 0 {
+	if high == 0 {
 		return
 	}
 	step := frameworkSide / vg.Length(len(f.Stages))
-	small := style(frameworkText-1.5, quiet)
+	y := func(v float64) vg.Length { return c.Min.Y + (frameworkSide-8)*vg.Length(v/high) }
 	for i, stage := range f.Stages {
-		for k, v := range []float64{stage.Loss, stage.Rule} {
-			x := c.Min.X + step*(vg.Length(i)+0.1+0.4*vg.Length(k))
-			top := c.Min.Y + (frameworkSide-8)*vg.Length(v/high)
-			r := rect(x, c.Min.Y, x+0.4*step, top)
-			c.SetColor([]color.NRGBA{lossColor, surgeryColor}[k])
-			c.Fill(r.Path())
-		}
-		write(c, aligned(small, text.XCenter, text.YBottom), c.Min.X+step*(vg.Length(i)+0.5),
-			c.Min.Y+(frameworkSide-8)*vg.Length(max(stage.Loss, stage.Rule)/high)+2,
-
-			fmt.Sprintf("%.2g", max(stage.Loss, stage.Rule)))
-
+		x, longer := c.Min.X+step*vg.Length(i), max(stage.Loss, stage.Rule)
+		fill(c, rect(x+0.1*step, c.Min.Y, x+0.5*step, y(stage.Loss)), lossColor)
+		fill(c, rect(x+0.5*step, c.Min.Y, x+0.9*step, y(stage.Rule)), surgeryColor)
+		write(c, aligned(style(frameworkText-1.5, quiet), text.XCenter, text.YBottom), x+0.5*step, y(longer)+2,
+			fmt.Sprintf("%.2g", longer))
 		s := aligned(style(frameworkText-0.5, ink), text.XRight, text.YCenter)
 		s.Rotation = math.Pi / 2
-		write(c, s, c.Min.X+step*(vg.Length(i)+0.5), c.Min.Y-3, stage.Name)
+		write(c, s, x+0.5*step, c.Min.Y-3, stage.Name)
 	}
 }
 

@@ -86,7 +86,7 @@ type cells struct {
 	bar bar
 }
 
-func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
+func (m cells) Plot(c draw.Canvas, _ *plot.Plot) {
 	n := len(m.Labels)
 	order := make([]int, n)
 	for i := range order {
@@ -97,17 +97,25 @@ func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
 	c.DrawImage(c.Rectangle, raster(n, n, zoom, zoom, func(column, row int) color.NRGBA {
 		return m.bar.at(float64(m.Values[order[row]*n+order[column]]))
 	}))
-	x, y := p.Transforms(&c)
-	line := stroke(quiet, 0.35)
-	for i := 1; i < n; i++ {
-		if m.Labels[order[i]] == m.Labels[order[i-1]] {
-			continue
-		}
-		at := float64(i)
-		c.StrokeLine2(line, x(at), c.Min.Y, x(at), c.Max.Y)
-		c.StrokeLine2(line, c.Min.X, y(float64(n)-at), c.Max.X, y(float64(n)-at))
+	labels := make([]int64, n)
+	for i, k := range order {
+		labels[i] = m.Labels[k]
 	}
+	classLines(c, labels)
 	frame(c, c.Rectangle, stroke(ink, 0.6))
+}
+
+// classLines draws lines between the classes on the matrix of a batch, which fills a canvas.
+func classLines(c draw.Canvas, labels []int64) {
+	n := vg.Length(len(labels))
+	line := stroke(quiet, 0.35)
+	for i := 1; i < len(labels); i++ {
+		if labels[i] != labels[i-1] {
+			x, y := (c.Max.X-c.Min.X)*vg.Length(i)/n, (c.Max.Y-c.Min.Y)*vg.Length(i)/n
+			c.StrokeLine2(line, c.Min.X+x, c.Min.Y, c.Min.X+x, c.Max.Y)
+			c.StrokeLine2(line, c.Min.X, c.Max.Y-y, c.Max.X, c.Max.Y-y)
+		}
+	}
 }
 
 // OverLargest divides a matrix by its largest magnitude, so that several matrices can share a color scale. A zero

@@ -57,8 +57,7 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 				s.Data, len(s.Directions), len(s.Pairs), len(s.Triplets))
 		}
 		if len(s.Marks) > len(gridFrames) {
-			return nil, fmt.Errorf("grid on %s: %d marks, want at most %d", s.Data, len(s.Marks),
-				len(gridFrames))
+			return nil, fmt.Errorf("grid on %s: %d marks, want at most %d", s.Data, len(s.Marks), len(gridFrames))
 		}
 		blocks := vg.Length(len(s.Directions))
 		width = max(width, gridLeft+blocks*gridCellWidth*vg.Length(len(s.Triplets))+(blocks-1)*gridGap+barRoom+8)
@@ -96,8 +95,7 @@ func (s GridSet) reach() (low, high float64, cut bool) {
 	}
 	slices.Sort(means)
 	low, high = stat.Quantile(0.05, stat.Empirical, means, nil), means[len(means)-1]
-	cut = low > means[0]
-	if low == high {
+	if cut = low > means[0]; low == high {
 		low, high = low-0.5, high+0.5
 	}
 	return low, high, cut
@@ -185,12 +183,10 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 		first, last := cell(b, 0, 0), cell(b, 0, lastColumn)
 		write(c, aligned(style(labelSize, ink), text.XCenter, text.YBottom),
 			(first.Min.X+last.Max.X)/2, first.Max.Y+6, DirectionLabel(direction))
-
 		for i, pair := range s.Pairs {
 			if b == 0 {
 				write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter),
 					cell(0, i, 0).Min.X-5, center(cell(0, i, 0)).Y, PairLabel(pair))
-
 			}
 			for j, triplet := range s.Triplets {
 				r := cell(b, i, j)
@@ -233,9 +229,7 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	data.Max = cell(len(s.Directions)-1, 0, lastColumn).Max
 	scale.label = "R@1, %"
 	if cut {
-		write(c, aligned(style(noteSize, quiet), text.XCenter, text.YTop), data.Max.X+13, data.Min.Y-3,
-			"and less")
-
+		write(c, aligned(style(noteSize, quiet), text.XCenter, text.YTop), data.Max.X+13, data.Min.Y-3, "and less")
 	}
 	scale.draw(data, c)
 }

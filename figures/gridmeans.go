@@ -254,9 +254,7 @@ func gridKeys(c draw.Canvas, lines []gridLine) {
 	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
 	for _, l := range lines {
 		c.StrokeLines(stroke(l.color, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
-		dot(c, l.color, vg.Points(2.7), l.shape,
-			x+7.5, y)
-
+		dot(c, l.color, vg.Points(2.7), l.shape, x+7.5, y)
 		write(c, s, x+18, y, l.name)
 		x += 19 + s.Width(l.name) + gap
 	}

@@ -35,8 +35,7 @@ func HardTriplets(provenance string, triplets ...PicturedTriplet) (*Pictures, er
 	}
 	p := &Pictures{heads: []Markup{"anchor", "positive", "negative"}, Figure: &Figure{
 		Alt: fmt.Sprintf("%d triplets as pictures: anchor, nearest positive, nearest negative. "+
-			"S_an − S_ap is %.3f to %.3f; where it is above 0 the negative is nearer.",
-			len(triplets), least, most),
+			"S_an − S_ap is %.3f to %.3f; where it is above 0 the negative is nearer.", len(triplets), least, most),
 		Provenance: provenance,
 	}}
 	for _, t := range triplets {

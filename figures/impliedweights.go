@@ -43,8 +43,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 			n := len(p.PairPositive)
 			if n < 2 || len(p.PairNegative) != n || len(p.Weight) != n*n {
 				return nil, fmt.Errorf("implied weights %q: %d and %d pair weights, %d triplet weights; "+
-					"want n, n and n×n, n at least 2",
-					Plain(p.Title), n, len(p.PairNegative), len(p.Weight))
+					"want n, n and n×n, n at least 2", Plain(p.Title), n, len(p.PairNegative), len(p.Weight))
 			}
 			for _, w := range [][]float64{p.PairPositive, p.PairNegative, p.Weight} {
 				for _, v := range w {

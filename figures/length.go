@@ -36,8 +36,7 @@ func (l Length) check() error {
 	}
 	for i, ours := range l.Ours {
 		if len(ours) != len(l.Rules) {
-			return fmt.Errorf("lengths on %s: %d steps have %d scores for %d rules", l.Data, l.Steps[i], len(ours),
-				len(l.Rules))
+			return fmt.Errorf("lengths on %s: %d steps have %d scores for %d rules", l.Data, l.Steps[i], len(ours), len(l.Rules))
 		}
 	}
 	if !slices.IsSorted(l.Steps) || l.Steps[0] < 1 {

@@ -228,26 +228,23 @@ func Printable(s string) string {
 }
 
 func writePlain(b *strings.Builder, atoms []atom) {
+	script := func(mark string, of []atom) {
+		if of != nil {
+			b.WriteString(mark)
+			writePlain(b, of)
+		}
+	}
 	for _, a := range atoms {
 		b.WriteString(strings.ReplaceAll(a.text, string(thin), " "))
 		if a.root != nil {
-			b.WriteString("√(")
-			writePlain(b, a.root)
+			script("√(", a.root)
 			b.WriteString(")")
 		}
-		for _, script := range []struct {
-			mark  string
-			atoms []atom
-		}{{"_", a.sub}, {"^", a.sup}} {
-			if script.atoms == nil {
-				continue
-			}
-			if script.mark == "^" && len(script.atoms) == 1 && script.atoms[0].text == "2" {
-				b.WriteString("²")
-				continue
-			}
-			b.WriteString(script.mark)
-			writePlain(b, script.atoms)
+		script("_", a.sub)
+		if len(a.sup) == 1 && a.sup[0].text == "2" {
+			b.WriteString("²")
+		} else {
+			script("^", a.sup)
 		}
 	}
 }
@@ -265,6 +262,13 @@ func HTML(m Markup) string {
 }
 
 func writeHTML(b *strings.Builder, atoms []atom) {
+	enclosed := func(before string, of []atom, after string) {
+		if of != nil {
+			b.WriteString(before)
+			writeHTML(b, of)
+			b.WriteString(after)
+		}
+	}
 	tags := map[face]string{faceMathItalic: "i", faceMathBold: "b"}
 	for i := 0; i < len(atoms); i++ {
 		a := atoms[i]
@@ -274,27 +278,14 @@ func writeHTML(b *strings.Builder, atoms []atom) {
 			a = atoms[i]
 			text += a.text
 		}
-		tag, ok := tags[a.face]
-		if ok && text != "" {
-			b.WriteString("<" + tag + ">" + html.EscapeString(text) + "</" + tag + ">")
-		} else {
-			b.WriteString(html.EscapeString(text))
+		text = html.EscapeString(text)
+		if tag, ok := tags[a.face]; ok && text != "" {
+			text = "<" + tag + ">" + text + "</" + tag + ">"
 		}
-		if a.root != nil {
-			b.WriteString("√(")
-			writeHTML(b, a.root)
-			b.WriteString(")")
-		}
-		if a.sub != nil {
-			b.WriteString("<sub>")
-			writeHTML(b, a.sub)
-			b.WriteString("</sub>")
-		}
-		if a.sup != nil {
-			b.WriteString("<sup>")
-			writeHTML(b, a.sup)
-			b.WriteString("</sup>")
-		}
+		b.WriteString(text)
+		enclosed("√(", a.root, ")")
+		enclosed("<sub>", a.sub, "</sub>")
+		enclosed("<sup>", a.sup, "</sup>")
 	}
 }
 

@@ -37,8 +37,7 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	for _, k := range curves {
 		if len(k.S) < 2 || len(k.Positive) != len(k.S) || len(k.Negative) != len(k.S) {
 			return nil, fmt.Errorf("relative weights: %s at ΔS = %g has %d similarities, %d P₊ and %d P₋; "+
-				"want two or more, as many of each",
-				k.Pair, k.Delta, len(k.S), len(k.Positive), len(k.Negative))
+				"want two or more, as many of each", k.Pair, k.Delta, len(k.S), len(k.Positive), len(k.Negative))
 		}
 		dash, fresh := seriesIndex(&deltas, k.Delta)
 		if fresh && dash >= len(seriesDashes) {

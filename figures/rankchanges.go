@@ -61,8 +61,7 @@ func (s RankSet) draw(c draw.Canvas, rules int) {
 	step := (top - c.Min.Y - 6) / vg.Length(max(rules-1, 1))
 	const box = vg.Length(15) // Half the room of a number.
 	line := func(r Placed, from int, l draw.LineStyle) {
-		c.StrokeLine2(l, xs[from]+box, top-step*vg.Length(r.Place[from]), xs[from+1]-box,
-			top-step*vg.Length(r.Place[from+1]))
+		c.StrokeLine2(l, xs[from]+box, top-step*vg.Length(r.Place[from]), xs[from+1]-box, top-step*vg.Length(r.Place[from+1]))
 	}
 	for _, r := range s.Rules {
 		if !math.IsNaN(r.Recall[0]) {

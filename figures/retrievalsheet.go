@@ -67,8 +67,7 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 	}
 	p := &Pictures{rule: true, heads: []Markup{"query", "nearest first, with its similarity"}, Figure: &Figure{
 		Alt: fmt.Sprintf("%d queries with their %d nearest images each: "+
-			"%d of %d are of the query's class, and so is the nearest of %d queries.",
-			len(rows), most, right, all, first),
+			"%d of %d are of the query's class, and so is the nearest of %d queries.", len(rows), most, right, all, first),
 		Provenance: provenance,
 	}}
 	for _, r := range rows {

@@ -27,7 +27,6 @@ func SearchVerdict(provenance string, tests ...SearchTest) (*Table, error) {
 		Caption: "What the search chose, trained on all training classes: Recall@1 of the test classes, in percent.",
 		Columns: []Column{{Title: "", Left: true}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44},
 			{Title: "test"}},
-
 		Provenance: provenance,
 	}
 	for _, earlier := range tests[:len(tests)-1] {

@@ -67,12 +67,10 @@ func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, 
 		if err != nil {
 			return nil, err
 		}
-		for run := range d.Positive {
-			for _, h := range [][]float64{d.Positive[run], d.Negative[run]} {
-				for i, share := range h {
-					if share > 0 {
-						low, high = min(low, -1+2*float64(i)/float64(n)), max(high, share)
-					}
+		for _, h := range slices.Concat(d.Positive, d.Negative) {
+			for i, share := range h {
+				if share > 0 {
+					low, high = min(low, -1+2*float64(i)/float64(n)), max(high, share)
 				}
 			}
 		}

@@ -53,8 +53,7 @@ func hexes(values ...uint32) scale {
 var (
 	// viridis is matplotlib's color map, sampled at every 1/16.
 	viridis = hexes(0x440154, 0x481a6c, 0x472f7d, 0x414487, 0x39568c, 0x31688e, 0x2a788e, 0x23888e, 0x1f988b, 0x22a884,
-		0x35b779, 0x54c568,
-		0x7ad151, 0xa5db36, 0xd2e21b, 0xe8e419, 0xfde725)
+		0x35b779, 0x54c568, 0x7ad151, 0xa5db36, 0xd2e21b, 0xe8e419, 0xfde725)
 	// hues are the scales of weights, by [Hue], as on the page: from pale to dark, so that a dark theme can turn them
 	// around with the picture.
 	hues = map[Hue]scale{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"image/color"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -310,9 +311,8 @@ func (t *Table) terminal() []byte {
 		}
 	}
 	w.AppendHeader(row)
-	for i := 0; i < len(t.Columns); i += t.span(i) {
+	for i, n := range t.groups() {
 		// Columns are as wide as the group's head needs. Without a minimum, go-pretty 6.6.8 divides by zero on some widths.
-		n := t.span(i)
 		need := utf8.RuneCountInString(Plain(t.Columns[i].Group)) - (n - 1)
 		for j := i; n > 1 && j < i+n; j++ {
 			configs[j].WidthMin = (need + n - 1) / n
@@ -389,58 +389,46 @@ func (t *Table) markdown() []byte {
 
 // csv writes a column for each part of a score, and one for the setting.
 func (t *Table) csv() ([]byte, error) {
-	scored := make([]bool, len(t.Columns))
-	for _, row := range t.Rows {
-		for i, c := range row {
-			scored[i] = scored[i] || c.Score != nil
-		}
-	}
-	var head []string
-	for i, c := range t.Columns {
-		name := Plain(c.Title)
-		if c.Group != "" {
-			name = Plain(c.Group) + " " + name
-		}
-		if scored[i] {
-			head = append(head, name+" mean", name+" std", name+" runs", name+" diverged")
-		} else {
-			head = append(head, name)
-		}
-	}
-	if t.Setting != "" {
-		head = append(head, "setting")
-	}
-	records := [][]string{head}
-	text := func(c Cell) string { return scores.CellText(strings.ReplaceAll(Plain(c.Text), "\u00a0", " ")) }
+	text := func(m Markup) string { return scores.CellText(strings.ReplaceAll(Plain(m), "\u00a0", " ")) }
 	float := func(v float64) string {
 		if math.IsNaN(v) {
 			return ""
 		}
 		return strconv.FormatFloat(v, 'g', 6, 64)
 	}
-	for _, row := range t.Rows {
-		var record []string
-		for i, c := range row {
-			switch {
-			case c.Score != nil && math.IsNaN(c.Score.Mean):
-				record = append(record, "", "", strconv.Itoa(c.Score.N), strconv.Itoa(c.Score.Diverged))
-			case c.Score != nil:
-				record = append(record, float(c.Score.Mean), float(c.Score.Std), strconv.Itoa(c.Score.N),
-					strconv.Itoa(c.Score.Diverged))
-			case scored[i]:
-				record = append(record, text(c), "", "", "")
-			default:
-				record = append(record, text(c))
+	records := make([][]string, 1+len(t.Rows))
+	for j, c := range t.Columns {
+		name := Plain(c.Title)
+		if c.Group != "" {
+			name = Plain(c.Group) + " " + name
+		}
+		if !slices.ContainsFunc(t.Rows, func(row []Cell) bool { return row[j].Score != nil }) {
+			records[0] = append(records[0], name)
+			for i, row := range t.Rows {
+				records[i+1] = append(records[i+1], text(row[j].Text))
 			}
+			continue
 		}
-		if t.Setting != "" {
-			record = append(record, scores.CellText(Printable(t.Setting)))
+		records[0] = append(records[0], name+" mean", name+" std", name+" runs", name+" diverged")
+		for i, row := range t.Rows {
+			parts := []string{text(row[j].Text), "", "", ""}
+			if s := row[j].Score; s != nil {
+				if parts[0] = float(s.Mean); parts[0] != "" {
+					parts[1] = float(s.Std)
+				}
+				parts[2], parts[3] = strconv.Itoa(s.N), strconv.Itoa(s.Diverged)
+			}
+			records[i+1] = append(records[i+1], parts...)
 		}
-		records = append(records, record)
+	}
+	if t.Setting != "" {
+		records[0] = append(records[0], "setting")
+		for i := range t.Rows {
+			records[i+1] = append(records[i+1], scores.CellText(Printable(t.Setting)))
+		}
 	}
 	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	err := w.WriteAll(records)
+	err := csv.NewWriter(&b).WriteAll(records)
 	return b.Bytes(), err
 }
 
@@ -465,10 +453,8 @@ func (t *Table) html() []byte {
 	b.WriteString("<thead>\n")
 	if t.grouped() {
 		b.WriteString("<tr>")
-		for i := 0; i < len(t.Columns); {
-			span := t.span(i)
+		for i, span := range t.groups() {
 			fmt.Fprintf(&b, `<th colspan="%d" style="%stext-align:center;">%s</th>`, span, cell, HTML(t.Columns[i].Group))
-			i += span
 		}
 		b.WriteString("</tr>\n")
 	}
@@ -513,13 +499,18 @@ func (t *Table) html() []byte {
 	return b.Bytes()
 }
 
-// span counts the columns from i on that share its group.
-func (t *Table) span(i int) int {
-	n := 1
-	for t.Columns[i].Group != "" && i+n < len(t.Columns) && t.Columns[i+n].Group == t.Columns[i].Group {
-		n++
+// groups returns the first column and the number of columns of each group. A column without a group is alone.
+func (t *Table) groups() iter.Seq2[int, int] {
+	return func(yield func(first, n int) bool) {
+		for i, n := 0, 1; i < len(t.Columns); i, n = i+n, 1 {
+			for t.Columns[i].Group != "" && i+n < len(t.Columns) && t.Columns[i+n].Group == t.Columns[i].Group {
+				n++
+			}
+			if !yield(i, n) {
+				return
+			}
+		}
 	}
-	return n
 }
 
 // latex writes the paper's own layout, with merged cells rotated.
@@ -603,8 +594,7 @@ func (t *Table) tabular(b *bytes.Buffer, marks map[Markup]string, merged func(te
 	fmt.Fprintf(b, "\\begin{tabular}{%s}\n", strings.Join(spec, "|"))
 	if t.grouped() {
 		var heads []string
-		for i := 0; i < len(t.Columns); {
-			span := t.span(i)
+		for i, span := range t.groups() {
 			head := latex(t.Columns[i].Group)
 			if span > 1 {
 				bar := "|"
@@ -614,7 +604,6 @@ func (t *Table) tabular(b *bytes.Buffer, marks map[Markup]string, merged func(te
 				head = fmt.Sprintf("\\multicolumn{%d}{c%s}{%s}", span, bar, head)
 			}
 			heads = append(heads, head)
-			i += span
 		}
 		b.WriteString(strings.Join(heads, " & ") + " \\\\\n")
 	}

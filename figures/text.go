@@ -101,8 +101,7 @@ func (h outlines) place(l *line, atoms []atom, f font.Font, size vg.Length, at v
 			at.X = h.place(l, a.root, f, size, at) + 0.04*size
 			const height, thickness = 0.843, 0.045 // The end of the radical of Liberation Serif.
 			l.bars = append(l.bars, rect(
-				from-0.03*size, at.Y+(height-thickness)*size,
-				at.X, at.Y+height*size))
+				from-0.03*size, at.Y+(height-thickness)*size, at.X, at.Y+height*size))
 		}
 		at.X = h.placeText(l, a.text, a.face, f, size, at)
 		end := at.X

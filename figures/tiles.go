@@ -68,23 +68,17 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 				if counts[i] == 0 {
 					continue
 				}
-				corner := pt(x+vg.Length(at%across)*tilesAcross*tileStep/across,
-					y-vg.Length(at/across)*tilesKeyLine)
-
+				corner := pt(x+vg.Length(at%across)*tilesAcross*tileStep/across, y-vg.Length(at/across)*tilesKeyLine)
 				k.draw(c, corner)
-				c.FillText(name, corner.Add(pt(tileSide+tilesInset, tileSide/2)),
-					fmt.Sprintf("%s: %d", k.Name, counts[i]))
+				c.FillText(name, corner.Add(pt(tileSide+tilesInset, tileSide/2)), fmt.Sprintf("%s: %d", k.Name, counts[i]))
 				at++
 			}
 			y = c.Max.Y - tilesKey - (keyLines-1)*tilesKeyLine
 			for _, l := range lines {
 				write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter),
 					c.Min.X+tilesLeft-tilesInset, y-tileSide/2, l.Name)
-
 				for i, k := range l.Kinds {
-					at := pt(c.Min.X+tilesLeft+tileStep*vg.Length(i%tilesAcross),
-						y-tileSide-tileStep*vg.Length(i/tilesAcross))
-
+					at := pt(c.Min.X+tilesLeft+tileStep*vg.Length(i%tilesAcross), y-tileSide-tileStep*vg.Length(i/tilesAcross))
 					kinds[k].draw(c, at)
 				}
 				y -= l.height() + tilesBetween
@@ -105,7 +99,6 @@ func (k TileKind) draw(c draw.Canvas, at vg.Point) {
 	c.SetColor(quiet)
 	c.SetLineWidth(0.4)
 	c.Stroke(r.Path())
-	write(c, aligned(style(tilesLetter, ink), text.XCenter, text.YCenter),
-		at.X+tileSide/2, at.Y+tileSide/2, k.Letter)
+	write(c, aligned(style(tilesLetter, ink), text.XCenter, text.YCenter), at.X+tileSide/2, at.Y+tileSide/2, k.Letter)
 
 }

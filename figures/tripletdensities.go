@@ -102,8 +102,7 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 			var data draw.Canvas
 			for i := range rows {
 				for j, p := range plots[i] {
-					corner := pt(c.Min.X+nameRoom+axisRoom+vg.Length(j)*(side+gap),
-						c.Max.Y-titleRoom-side-vg.Length(i)*(side+gap))
+					corner := pt(c.Min.X+nameRoom+axisRoom+vg.Length(j)*(side+gap), c.Max.Y-titleRoom-side-vg.Length(i)*(side+gap))
 					data = c
 					data.Rectangle = vg.Rectangle{Min: corner, Max: corner.Add(pt(side, side))}
 					drawPlot(p, around(p, c, data.Rectangle))
