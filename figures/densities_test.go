@@ -119,12 +119,13 @@ func TestTripletDensities(t *testing.T) {
 func TestDensityPanel(t *testing.T) {
 	counts := make([]int, 200*200)
 	counts[0], counts[1], counts[200], counts[199*200+199] = 1, 2, 3, 2
-	p, err := Density{Counts: counts}.panel()
-	if err != nil || p.side != 100 || p.shares[0] != 6./8 || p.shares[100*100-1] != 2./8 || p.similarity(50) != 0 {
-		t.Errorf("side %d, corners %v and %v, %v", p.side, p.shares[0], p.shares[len(p.shares)-1], err)
+	side, shares, err := Density{Counts: counts}.shares(100)
+	p := densityPanel{side: side}
+	if err != nil || side != 100 || shares[0] != 6./8 || shares[100*100-1] != 2./8 || p.similarity(50) != 0 {
+		t.Errorf("side %d, corners %v and %v, %v", side, shares[0], shares[len(shares)-1], err)
 	}
-	small, err := Density{Counts: []int{0, 1, 0, 0}}.panel()
-	if err != nil || !slices.Equal(small.shares, []float64{0, 1, 0, 0}) {
-		t.Errorf("%+v, %v", small, err)
+	side, shares, err = Density{Counts: []int{0, 1, 0, 0}}.shares(100)
+	if err != nil || side != 2 || !slices.Equal(shares, []float64{0, 1, 0, 0}) {
+		t.Errorf("%d, %v, %v", side, shares, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -40,28 +41,21 @@ func DensityDifference(provenance string, first, second Markup, pairs ...Density
 	for i, pair := range pairs {
 		p := &differencePanel{values: make([]float64, differenceSquares*differenceSquares)}
 		for k, d := range []Density{pair.First, pair.Second} {
-			n := int(math.Round(math.Sqrt(float64(len(d.Counts)))))
-			if n == 0 || n*n != len(d.Counts) || n%differenceSquares != 0 {
+			side, shares, err := d.shares(differenceSquares)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("difference of densities, %s: %w", Plain(pair.Title), err)
+			case side != differenceSquares:
 				return nil, fmt.Errorf("difference of densities, %s: %d counts; want n×n, n a multiple of %d",
 					Plain(pair.Title), len(d.Counts), differenceSquares)
-			}
-			total := 0.0
-			for _, count := range d.Counts {
-				if count < 0 {
-					return nil, fmt.Errorf("difference of densities, %s: a count is %d; want 0 or more", Plain(pair.Title), count)
-				}
-				total += float64(count)
-			}
-			if total == 0 {
+			case slices.Max(shares) == 0:
 				return nil, fmt.Errorf("difference of densities, %s: a density has no triplets; want at least one",
 					Plain(pair.Title))
 			}
-			sign := float64(2*k - 1)
-			for cell, count := range d.Counts {
-				row, column := cell/n*differenceSquares/n, cell%n*differenceSquares/n
-				p.values[row*differenceSquares+column] += sign * 100 * float64(count) / total
-				if count > 0 {
-					low = min(low, -1+2*float64(min(row, column))/differenceSquares)
+			for i, share := range shares {
+				p.values[i] += float64(2*k-1) * 100 * share
+				if share > 0 {
+					low = min(low, -1+2*float64(min(i/side, i%side))/differenceSquares)
 				}
 			}
 		}
@@ -112,8 +106,7 @@ type differencePanel struct {
 }
 
 func (d *differencePanel) Plot(c draw.Canvas, p *plot.Plot) {
-	shown := 1 + differenceSquares - int(math.Floor((p.X.Min+1)/2*differenceSquares+1e-9)) - 1
-	drawSquares(c, p, differenceSquares, max(1, 360/shown), func(cell int) color.NRGBA { return d.bar.at(d.values[cell]) })
+	drawSquares(c, p, differenceSquares, func(cell int) color.NRGBA { return d.bar.at(d.values[cell]) })
 	diagonal(c)
 	frame(c, c.Rectangle, stroke(ink, 0.6))
 	s := aligned(style(noteSize, ink), text.XLeft, text.YTop)

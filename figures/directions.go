@@ -56,9 +56,7 @@ func Directions(measured []Projection) (*Figure, error) {
 			s := math.Cos(math.Pi * (1 - float64(i)/steps))
 			line[i] = plotter.XY{X: s, Y: k.closed(s)}
 		}
-		l := path(line, stroke(k.color, 1.6, k.dashes...))
-		right.Add(l)
-		right.Legend.Add(k.name, l)
+		addPath(right, k.name, line, stroke(k.color, 1.6, k.dashes...))
 	}
 	if len(measured) > 0 {
 		for i, k := range curves {

@@ -44,7 +44,7 @@ func Beside(of ...*Figure) *Figure {
 		if x > 0 && x+f.Width > besideWidth {
 			x, y, high = 0, y+high, 0
 		}
-		corners = append(corners, vg.Point{X: x, Y: y})
+		corners = append(corners, pt(x, y))
 		x, high = x+f.Width, max(high, f.height())
 		out.Width, out.Height = max(out.Width, 2*margin+x), 2*margin+y+high
 		words = append(words, f.Alt)
@@ -74,7 +74,7 @@ func (f *Figure) Draw(c draw.Canvas) {
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	if f.Provenance != "" {
 		lines := broken(f.Provenance, c.Max.X-c.Min.X)
-		c.FillText(noteStyle(), vg.Point{X: c.Max.X, Y: c.Min.Y}, strings.Join(lines, "\n"))
+		write(c, noteStyle(), c.Max.X, c.Min.Y, strings.Join(lines, "\n"))
 		c = draw.Crop(c, 0, 0, noteSize+6+noteLine()*vg.Length(len(lines)-1), 0)
 	}
 	if f.panels != nil {

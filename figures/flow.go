@@ -183,7 +183,7 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 	}
 	alt := fmt.Sprintf("Embeddings on the unit %s, a color and shape for each class.",
 		map[bool]string{true: "sphere", false: "circle"}[swarms[0].Dim == 3])
-	widths := slices.Repeat([]float64{1}, len(swarms))
+	widths := equal(len(swarms))
 	var chart *plot.Plot
 	if n := len(h.Steps); n > 0 {
 		var err error
@@ -311,9 +311,7 @@ func (h History) plot() (*plot.Plot, error) {
 		for i := range points {
 			points[i] = plotter.XY{X: float64(h.Steps[i]), Y: k.values[i]}
 		}
-		l := path(points, stroke(k.color, 1.6, k.dashes...))
-		p.Add(l)
-		p.Legend.Add(k.name, l)
+		addPath(p, k.name, points, stroke(k.color, 1.6, k.dashes...))
 	}
 	setLegend(p, false, true, 8, 8)
 	return p, nil

@@ -3,6 +3,7 @@ package figures
 import (
 	"fmt"
 	"image"
+	"image/color"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -18,12 +19,9 @@ func Image(img image.Image, alt string) (*Figure, error) {
 	// A pixel of the image is several whole ones of a PNG: smoothing would blur it, and make a file of many colors.
 	const dots = 72.0 / 192 // Points of a PNG's pixel.
 	zoom := max(1, 1400/b.Dx())
-	large := image.NewRGBA(image.Rect(0, 0, b.Dx()*zoom, b.Dy()*zoom))
-	for y := range b.Dy() * zoom {
-		for x := range b.Dx() * zoom {
-			large.Set(x, y, img.At(b.Min.X+x/zoom, b.Min.Y+y/zoom))
-		}
-	}
+	large := raster(b.Dx(), b.Dy(), zoom, zoom, func(column, row int) color.NRGBA {
+		return color.NRGBAModel.Convert(img.At(b.Min.X+column, b.Min.Y+row)).(color.NRGBA)
+	})
 	return &Figure{
 		Width:  vg.Length(dots*float64(b.Dx()*zoom)) + 2*margin,
 		Height: vg.Length(dots*float64(b.Dy()*zoom)) + 2*margin, Alt: alt,

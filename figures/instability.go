@@ -37,16 +37,23 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("instability: no data sets; want at least one")
 	}
+	titles := []Markup{"length of $G$", "std / mean over batches", "variance of $P_-$ at equal $S_{an}$"}
 	rows := make([][]*plot.Plot, len(sets))
 	for r, set := range sets {
-		norm := newPlot("length of $G$", "", set.Data)
-		spread := newPlot("std / mean over batches", "", "")
-		share := newPlot("variance of $P_-$ at equal $S_{an}$", "", "share of all")
-		if r > 0 {
-			norm.Title.Text, spread.Title.Text, share.Title.Text = "", "", ""
+		for i, y := range []Markup{set.Data, "", "share of all"} {
+			p := newPlot("", "", y)
+			if p.X.Scale = (plot.LogScale{}); i < 2 {
+				p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, normDecades{}
+			}
+			if r == 0 {
+				p.Title.Text = titles[i]
+			}
+			if r == len(sets)-1 {
+				p.X.Label.Text = "$\\beta$"
+			}
+			rows[r] = append(rows[r], p)
 		}
-		share.Y.Min, share.Y.Max = 0, 1
-		norm.Y.Scale, spread.Y.Scale = plot.LogScale{}, plot.LogScale{}
+		setAxis(&rows[r][2].Y, 0, 1, 0.25)
 		var betas []float64
 		for k, curve := range set.Curves {
 			if len(curve.Beta) < 2 || len(curve.Norms) != len(curve.Beta) ||
@@ -54,7 +61,7 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 				return nil, fmt.Errorf("instability: %s on %s has %d β, %d norms and %d shares; want as many of each, two or more",
 					Plain(curve.Name), set.Data, len(curve.Beta), len(curve.Norms), len(curve.Share))
 			}
-			var means, spreads, shares plotter.XYs
+			var points [3]plotter.XYs
 			var ranges plotter.YErrors
 			for i, beta := range curve.Beta {
 				seriesIndex(&betas, beta)
@@ -64,44 +71,30 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 				}
 				// Curves are shifted against each other so that their bars do not overlap.
 				x := beta * math.Pow(1.02, float64(k)-float64(len(set.Curves)-1)/2)
-				means = append(means, plotter.XY{X: x, Y: s.mean})
+				points[0] = append(points[0], plotter.XY{X: x, Y: s.mean})
 				ranges = append(ranges, struct{ Low, High float64 }{s.mean - s.low, s.high - s.mean})
-				spreads = append(spreads, plotter.XY{X: beta, Y: s.std / s.mean})
+				points[1] = append(points[1], plotter.XY{X: beta, Y: s.std / s.mean})
 				if curve.Share != nil && !math.IsNaN(curve.Share[i]) {
-					shares = append(shares, plotter.XY{X: beta, Y: curve.Share[i]})
+					points[2] = append(points[2], plotter.XY{X: beta, Y: curve.Share[i]})
 				}
 			}
-			for _, part := range []struct {
-				plot   *plot.Plot
-				points plotter.XYs
-				bars   plotter.YErrors
-			}{{norm, means, ranges}, {spread, spreads, nil}, {share, shares, nil}} {
-				if len(part.points) == 0 {
-					continue
-				}
-				l := pairSeries(part.plot, curve.Pair, part.points, part.bars)
-				if r == 0 && part.plot == norm {
-					norm.Legend.Add(curve.Name, l)
-				}
+			l := pairSeries(rows[r][0], curve.Pair, points[0], ranges)
+			if r == 0 {
+				rows[r][0].Legend.Add(curve.Name, l)
+			}
+			pairSeries(rows[r][1], curve.Pair, points[1], nil)
+			if points[2] != nil {
+				pairSeries(rows[r][2], curve.Pair, points[2], nil)
 			}
 		}
-		for _, p := range []*plot.Plot{norm, spread, share} {
-			p.X.Scale = plot.LogScale{}
+		for _, p := range rows[r] {
 			p.X.Tick.Marker = valueTicks(betas)
 			if len(betas) > 0 {
 				p.X.Min, p.X.Max = slices.Min(betas)/1.15, slices.Max(betas)*1.15
 			}
-			if p != share {
-				p.Y.Tick.Marker = normDecades{}
-			}
-			if r == len(sets)-1 {
-				p.X.Label.Text = "$\\beta$"
-			}
 			p.Add(lightGrid())
 		}
-		share.Y.Tick.Marker = every(0.25, 0, 1)
-		setLegend(norm, true, true, 4, 0)
-		rows[r] = []*plot.Plot{norm, spread, share}
+		setLegend(rows[r][0], true, true, 4, 0)
 	}
 	return &Figure{
 		Width: vg.Points(570), Height: vg.Points(30 + 135*float64(len(sets))), Provenance: provenance,

@@ -60,24 +60,23 @@ func checkLengths(sets []Length) error {
 // orders returns the rank correlations of the rules at each length with those at the next, and with the paper's.
 func (l Length) orders() ([]Markup, error) {
 	var out []Markup
+	compare := func(j int, other []stats.Mean, against string) error {
+		a, err := stats.CompareRanks(l.Ours[j], other)
+		out = append(out, fmt.Sprintf("Order on %s at %d steps against %s (Spearman): %s.", l.Data, l.Steps[j], against, a))
+		return err
+	}
 	for j := range len(l.Steps) - 1 {
-		a, err := stats.CompareRanks(l.Ours[j], l.Ours[j+1])
-		if err != nil {
+		if err := compare(j, l.Ours[j+1], fmt.Sprintf("that at %d", l.Steps[j+1])); err != nil {
 			return nil, err
 		}
-		out = append(out, fmt.Sprintf("Order on %s at %d steps against that at %d (Spearman): %s.", l.Data, l.Steps[j],
-			l.Steps[j+1], a))
 	}
-	if l.Paper == nil {
-		return out, nil
-	}
-	for j, steps := range l.Steps {
-		a, err := stats.CompareRanks(l.Ours[j], l.Paper)
-		if err != nil {
+	for j := range l.Steps {
+		if l.Paper == nil {
+			break
+		}
+		if err := compare(j, l.Paper, "the paper's on "+l.PaperData); err != nil {
 			return nil, err
 		}
-		out = append(out, fmt.Sprintf("Order on %s at %d steps against the paper's on %s (Spearman): %s.", l.Data, steps,
-			l.PaperData, a))
 	}
 	return out, nil
 }

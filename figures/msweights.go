@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -30,10 +29,9 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	if len(curves) == 0 {
 		return nil, fmt.Errorf("relative weights: no curves; want at least one")
 	}
-	positive := newPlot("positive pair", "$S_{ap}$", "$P_+$")
-	negative := newPlot("negative pair", "$S_{an}$", "$P_-$")
+	panels := []*plot.Plot{newPlot("positive pair", "$S_{ap}$", "$P_+$"), newPlot("negative pair", "$S_{an}$", "$P_-$")}
 	var deltas []float64
-	low, high, top := math.Inf(1), math.Inf(-1), 0.0
+	similarities, top := spanOf(), 0.0
 	for _, k := range curves {
 		if len(k.S) < 2 || len(k.Positive) != len(k.S) || len(k.Negative) != len(k.S) {
 			return nil, fmt.Errorf("relative weights: %s at ΔS = %g has %d similarities, %d P₊ and %d P₋; "+
@@ -43,37 +41,32 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 		if fresh && dash >= len(seriesDashes) {
 			return nil, fmt.Errorf("relative weights: more than %d ΔS; their dashes would repeat", len(seriesDashes))
 		}
-		for _, side := range []struct {
-			plot   *plot.Plot
-			values []float64
-		}{{positive, k.Positive}, {negative, k.Negative}} {
+		name := fmt.Sprintf("$P^{%s}$, $\\Delta S$ = %s", k.Pair, number(k.Delta))
+		for j, weights := range [][]float64{k.Positive, k.Negative} {
 			line := make(plotter.XYs, len(k.S))
 			for i, s := range k.S {
-				if v := side.values[i]; !finite(s + v) {
+				if v := weights[i]; !finite(s + v) {
 					return nil, fmt.Errorf("relative weights: %s at S = %g is %g; want finite numbers", k.Pair, s, v)
 				}
-				line[i] = plotter.XY{X: s, Y: side.values[i]}
-				low, high, top = min(low, s), max(high, s), max(top, side.values[i])
+				line[i] = plotter.XY{X: s, Y: weights[i]}
 			}
-			l := path(line, stroke(pairLook(k.Pair).color, 1.6, seriesDashes[dash]...))
-			side.plot.Add(l)
-			if side.plot == negative {
-				side.plot.Legend.Add(fmt.Sprintf("$P^{%s}$, $\\Delta S$ = %s", k.Pair, number(k.Delta)), l)
-			}
+			similarities.add(k.S...)
+			top = max(top, slices.Max(weights))
+			addPath(panels[j], []Markup{"", name}[j], line, stroke(pairLook(k.Pair).color, 1.6, seriesDashes[dash]...))
 		}
 	}
-	for _, p := range []*plot.Plot{positive, negative} { // Both panels have one scale.
-		span{low, high}.scaled(&p.X, 5)
+	for _, p := range panels { // Both have one scale.
+		similarities.scaled(&p.X, 5)
 		setAxis(&p.Y, 0, 1.05*top, roundStep(top/6))
 		p.Add(lightGrid())
 	}
-	setLegend(negative, true, true, 6, -4)
+	setLegend(panels[1], true, true, 6, -4)
 	return &Figure{
 		Width: vg.Points(500), Height: vg.Points(210),
 		Alt: "Appendix. Pair weights relative to the anchor's other pairs, over the similarity of the pair itself. " +
 			"With ΔS = 0.1 the weight of a near negative is more than 2.5 times that with ΔS = 0 under sig-ms " +
 			"and 1.1 times that under lin-ms; the weight of a positive falls a little under both.",
-		panels: func(c draw.Canvas) { drawRow(c, []*plot.Plot{positive, negative}, 14) },
+		panels: func(c draw.Canvas) { drawRow(c, panels, 14) },
 	}, nil
 }
 

@@ -3,7 +3,6 @@ package figures
 import (
 	"fmt"
 	"image/color"
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
@@ -20,7 +19,7 @@ type WeightedPairs struct{ S, Weight []float64 }
 // its negative pairs on the right: each pair as a point, or of more than 400 the median and the range from the 10 % to
 // the 90 % quantile in 40 equal parts of the similarities. Values must be finite; a side may be empty, but not both.
 func PairWeights(provenance string, of Markup, positive, negative WeightedPairs) (*Figure, error) {
-	low, high, bottom, top := math.Inf(1), math.Inf(-1), 0.0, 0.0
+	similarities, weights := spanOf(), spanOf(0)
 	for _, side := range []WeightedPairs{positive, negative} {
 		if len(side.S) != len(side.Weight) {
 			return nil, fmt.Errorf("pair weights: %d similarities and %d weights; want as many", len(side.S), len(side.Weight))
@@ -29,10 +28,10 @@ func PairWeights(provenance string, of Markup, positive, negative WeightedPairs)
 			if w := side.Weight[i]; !finite(s + w) {
 				return nil, fmt.Errorf("pair weights: the weight at S = %g is %g; want finite numbers", s, w)
 			}
-			low, high = min(low, s), max(high, s)
 		}
+		similarities.add(side.S...)
 	}
-	if high < low {
+	if similarities.high < similarities.low {
 		return nil, fmt.Errorf("pair weights: no pairs; want at least one")
 	}
 	panels := []*plot.Plot{newPlot("positive pairs of "+of, "$S_{ap}$", "$T\\,P_+$"),
@@ -43,52 +42,29 @@ func PairWeights(provenance string, of Markup, positive, negative WeightedPairs)
 			points := make(plotter.XYs, len(side.S))
 			for i, s := range side.S {
 				points[i] = plotter.XY{X: s, Y: side.Weight[i]}
-				bottom, top = min(bottom, side.Weight[i]), max(top, side.Weight[i])
 			}
-			if len(points) == 0 {
-				continue
-			}
+			weights.add(side.Weight...)
 			panels[k].Add(scatter(points, look, 1.6, draw.CircleGlyph{}))
 			continue
 		}
-		parts := make([][]float64, 40)
-		width := max(high-low, 1e-9) / float64(len(parts))
-		for i, s := range side.S {
-			at := min(int((s-low)/width), len(parts)-1)
-			parts[at] = append(parts[at], side.Weight[i])
-		}
-		var lines [3]plotter.XYs
-		for i, weights := range parts {
-			if len(weights) == 0 {
-				continue
+		for j, points := range side.quantiles(similarities, 0.1, 0.5, 0.9) {
+			for _, at := range points {
+				weights.add(at.Y)
 			}
-			slices.Sort(weights)
-			for j, q := range []float64{0.1, 0.5, 0.9} {
-				y := stat.Quantile(q, stat.LinInterp, weights, nil)
-				lines[j] = append(lines[j], plotter.XY{X: low + (float64(i)+0.5)*width, Y: y})
-				bottom, top = min(bottom, y), max(top, y)
-			}
-		}
-		for j, points := range lines {
-			line := path(points, []draw.LineStyle{stroke(look, 0.8, 3, 3), stroke(look, 1.8), stroke(look, 0.8, 3, 3)}[j])
-			panels[k].Add(line)
-			switch j {
-			case 0:
-				panels[k].Legend.Add("10 % and 90 %", line)
-			case 1:
-				panels[k].Legend.Add("median", line)
-			}
+			addPath(panels[k], []Markup{"10 % and 90 %", "median", ""}[j], points,
+				[]draw.LineStyle{stroke(look, 0.8, 3, 3), stroke(look, 1.8), stroke(look, 0.8, 3, 3)}[j])
 		}
 	}
-	if top == bottom { // All weights are zero.
-		top = 1
+	if weights.high == weights.low { // All weights are zero.
+		weights.high = 1
 	}
-	if high == low {
-		low, high = low-0.1, high+0.1
+	if similarities.high == similarities.low {
+		similarities = span{similarities.low - 0.1, similarities.high + 0.1}
 	}
 	for _, p := range panels { // Both panels have one scale.
-		span{low, high}.scaled(&p.X, 5)
-		setAxis(&p.Y, bottom, top+0.3*(top-bottom), roundStep((top-bottom)/5)) // Room for the legend.
+		height := weights.high - weights.low
+		similarities.scaled(&p.X, 5)
+		setAxis(&p.Y, weights.low, weights.high+0.3*height, roundStep(height/5)) // Room for the legend.
 		p.Legend.Top = true
 		p.Add(lightGrid())
 	}
@@ -98,4 +74,25 @@ func PairWeights(provenance string, of Markup, positive, negative WeightedPairs)
 			Plain(of), len(positive.S), len(negative.S)),
 		panels: func(c draw.Canvas) { drawRow(c, panels, 14) },
 	}, nil
+}
+
+// quantiles returns curves of quantiles of the weights in 40 equal parts of a range of similarities.
+func (w WeightedPairs) quantiles(similarities span, of ...float64) []plotter.XYs {
+	parts := make([][]float64, 40)
+	width := max(similarities.high-similarities.low, 1e-9) / float64(len(parts))
+	for i, s := range w.S {
+		at := min(int((s-similarities.low)/width), len(parts)-1)
+		parts[at] = append(parts[at], w.Weight[i])
+	}
+	lines := make([]plotter.XYs, len(of))
+	for i, weights := range parts {
+		slices.Sort(weights)
+		for j, q := range of {
+			if len(weights) > 0 {
+				lines[j] = append(lines[j], plotter.XY{X: similarities.low + (float64(i)+0.5)*width,
+					Y: stat.Quantile(q, stat.LinInterp, weights, nil)})
+			}
+		}
+	}
+	return lines
 }

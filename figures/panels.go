@@ -153,6 +153,15 @@ func path(points plotter.XYs, s draw.LineStyle) *plotter.Line {
 	return &plotter.Line{XYs: points, LineStyle: s}
 }
 
+// addPath adds a line through points to a plot and, under its name, to the legend; "" is no entry.
+func addPath(p *plot.Plot, name Markup, points plotter.XYs, s draw.LineStyle) {
+	l := path(points, s)
+	p.Add(l)
+	if name != "" {
+		p.Legend.Add(name, l)
+	}
+}
+
 // nameTicks returns ticks with names at 0, step, 2·step, and so on.
 func nameTicks(step float64, names []Markup) plot.ConstantTicks {
 	ticks := make(plot.ConstantTicks, len(names))

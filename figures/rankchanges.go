@@ -2,7 +2,6 @@ package figures
 
 import (
 	"math"
-	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot/text"
@@ -34,7 +33,7 @@ func RankChanges(alt string, rules int, sets []RankSet, provenance string) *Figu
 		panels: func(c draw.Canvas) {
 			key(c, []keyed{{"same rank by either choice", Blue, dash{}}, {"another rank", Vermilion, dash{}}})
 			c.Max.Y -= 18
-			for i, part := range columns(c, 16, slices.Repeat([]float64{1}, len(sets))...) {
+			for i, part := range columns(c, 16, equal(len(sets))...) {
 				sets[i].draw(part, rules)
 			}
 		},
@@ -42,8 +41,8 @@ func RankChanges(alt string, rules int, sets []RankSet, provenance string) *Figu
 }
 
 func (s RankSet) draw(c draw.Canvas, rules int) {
-	c.FillText(aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop), vg.Point{X: c.Center().X, Y: c.Max.Y},
-		s.Title)
+	write(c, aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop), c.Center().X, c.Max.Y, s.Title)
+
 	if len(s.Rules) == 0 {
 		c.FillText(aligned(style(labelSize, quiet), text.XCenter, text.YCenter), c.Center(),
 			"no rate has been chosen on held-out classes yet")
@@ -54,7 +53,7 @@ func (s RankSet) draw(c draw.Canvas, rules int) {
 	heads := aligned(style(noteSize, quiet), text.XCenter, text.YTop)
 	for i, head := range []Markup{"the paper's", "chosen on test", "on held-out classes"} {
 		if i > 0 || s.Paper {
-			c.FillText(heads, vg.Point{X: xs[i], Y: c.Max.Y - 18}, head)
+			write(c, heads, xs[i], c.Max.Y-18, head)
 		}
 	}
 	top := c.Max.Y - 40
@@ -82,12 +81,12 @@ func (s RankSet) draw(c draw.Canvas, rules int) {
 				continue
 			}
 			y := top - step*vg.Length(r.Place[i])
-			c.FillText(number, vg.Point{X: xs[i], Y: y}, stats.Point(recall).String())
+			write(c, number, xs[i], y, stats.Point(recall).String())
 			switch i {
 			case 0:
-				c.FillText(aligned(number, text.XRight, text.YCenter), vg.Point{X: xs[i] - box, Y: y}, r.Label)
+				write(c, aligned(number, text.XRight, text.YCenter), xs[i]-box, y, r.Label)
 			case 2:
-				c.FillText(aligned(number, text.XLeft, text.YCenter), vg.Point{X: xs[i] + box, Y: y}, r.Label)
+				write(c, aligned(number, text.XLeft, text.YCenter), xs[i]+box, y, r.Label)
 			}
 		}
 	}

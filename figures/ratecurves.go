@@ -63,8 +63,8 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 			key(c, rateKeys(sets))
 			c.Max.Y -= 18
 			for i, lines := range drawn {
-				c.FillText(aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: c.Max.Y},
-					sets[i].Title)
+				write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, c.Max.Y, sets[i].Title)
+
 				c.Max.Y -= titles
 				for _, line := range lines {
 					strip := c
@@ -220,8 +220,8 @@ func (g rateGround) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(stroke(quiet, 0.5), c.Min.X, c.Max.Y, c.Max.X, c.Max.Y)
 	for _, t := range rateTicks(g.paper) {
 		c.StrokeLine2(stroke(quiet, 0.5), x(t.Value), c.Max.Y, x(t.Value), c.Max.Y+3)
-		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YBottom), vg.Point{X: x(t.Value), Y: c.Max.Y + 6},
-			t.Label)
+		write(c, aligned(style(noteSize, quiet), text.XCenter, text.YBottom), x(t.Value), c.Max.Y+6, t.Label)
+
 	}
 }
 
@@ -240,10 +240,10 @@ func (l rateLine) Plot(c draw.Canvas, p *plot.Plot) {
 		width, radius = 1.5, vg.Points(2.5)
 	}
 	below := func(i int) bool { return l.curve[i].Test.Mean < p.Y.Min }
-	at := func(i int) vg.Point { return vg.Point{X: x(ratePlace(l.curve, i)), Y: y(l.curve[i].Test.Mean)} }
+	at := func(i int) vg.Point { return pt(x(ratePlace(l.curve, i)), y(l.curve[i].Test.Mean)) }
 	mark := func(i int) vg.Point { // A point below the scale stands at its lower end.
 		if below(i) {
-			return vg.Point{X: at(i).X, Y: c.Min.Y + 4}
+			return pt(at(i).X, c.Min.Y+4)
 		}
 		return at(i)
 	}
@@ -252,8 +252,8 @@ func (l rateLine) Plot(c draw.Canvas, p *plot.Plot) {
 		found = found || !math.IsNaN(v.Test.Mean) || v.Test.Diverged > 0
 		if math.IsNaN(v.Test.Mean) {
 			if v.Test.Diverged > 0 {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: crossed{}},
-					vg.Point{X: x(ratePlace(l.curve, i)), Y: c.Min.Y + 6})
+				dot(c, l.color, vg.Points(3), crossed{}, x(ratePlace(l.curve, i)), c.Min.Y+6)
+
 			}
 			continue
 		}
@@ -278,8 +278,8 @@ func (l rateLine) Plot(c draw.Canvas, p *plot.Plot) {
 		return
 	}
 	if !found {
-		c.FillText(aligned(style(noteSize, l.color), text.XCenter, text.YBottom), vg.Point{X: c.Center().X, Y: c.Min.Y + 3},
-			"not run yet")
+		write(c, aligned(style(noteSize, l.color), text.XCenter, text.YBottom), c.Center().X, c.Min.Y+3, "not run yet")
+
 	}
 	if i := l.curve.Best(); i >= 0 {
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(5), Shape: circled{}}, mark(i))
@@ -298,29 +298,16 @@ type (
 )
 
 func (under) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	c.SetColor(s.Color)
 	r := 1.25 * s.Radius
-	var p vg.Path
-	p.Move(vg.Point{X: at.X - r, Y: at.Y + r})
-	p.Line(vg.Point{X: at.X + r, Y: at.Y + r})
-	p.Line(vg.Point{X: at.X, Y: at.Y - r})
-	p.Close()
-	c.Fill(p)
+	c.FillPolygon(s.Color, []vg.Point{pt(at.X-r, at.Y+r), pt(at.X+r, at.Y+r), pt(at.X, at.Y-r)})
 }
 
 func (circled) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	c.SetLineStyle(stroke(s.Color, 1.1))
-	var p vg.Path
-	p.Move(vg.Point{X: at.X + s.Radius, Y: at.Y})
-	p.Arc(at, s.Radius, 0, 2*math.Pi)
-	p.Close()
-	c.Stroke(p)
+	ring(*c, at, s.Radius, 0, 2*math.Pi, stroke(s.Color, 1.1))
 }
 
 func (boxed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	c.SetLineStyle(stroke(s.Color, 1.1))
-	c.Stroke(vg.Rectangle{Min: at.Sub(vg.Point{X: s.Radius, Y: s.Radius}),
-		Max: at.Add(vg.Point{X: s.Radius, Y: s.Radius})}.Path())
+	outline(*c, inset(vg.Rectangle{Min: at, Max: at}, -s.Radius), stroke(s.Color, 1.1))
 }
 
 func (crossed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"image/color"
 
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -11,7 +12,7 @@ import (
 // TileKind is a kind of entries in [Tiles]: its name, the letter in its squares, which may be empty, and its color.
 type TileKind struct {
 	Name, Letter string
-	Tone         AuditTone
+	Tone         color.NRGBA
 }
 
 // TileLine is a named group of entries, each by the index of its kind.
@@ -93,12 +94,10 @@ func (l TileLine) height() vg.Length {
 
 func (k TileKind) draw(c draw.Canvas, at vg.Point) {
 	r := vg.Rectangle{Min: at, Max: at.Add(pt(tileSide, tileSide))}
-	if color := k.Tone.Color(); color.A > 0 {
-		fill(c, r, color)
+	if k.Tone.A > 0 {
+		fill(c, r, k.Tone)
 	}
-	c.SetColor(quiet)
-	c.SetLineWidth(0.4)
-	c.Stroke(r.Path())
+	outline(c, r, stroke(quiet, 0.4))
 	write(c, aligned(style(tilesLetter, ink), text.XCenter, text.YCenter), at.X+tileSide/2, at.Y+tileSide/2, k.Letter)
 
 }

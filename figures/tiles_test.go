@@ -1,13 +1,14 @@
 package figures
 
 import (
+	"image/color"
 	"strings"
 	"testing"
 )
 
 func TestTiles(t *testing.T) {
 	kinds := []TileKind{{"reproduced", "R", Confirming}, {"undecided", "U", Undecided}, {"contradicted", "C", Opposing},
-		{"not run", "", NoTone}, {"in part", "P", Divided}}
+		{"not run", "", color.NRGBA{}}, {"in part", "P", Divided}}
 	many := make([]int, 60)
 	for i := range many {
 		many[i] = i % 4

@@ -47,9 +47,12 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 				len(row.Panels), len(columns))
 		}
 		for j, d := range row.Panels {
-			p, err := d.panel()
-			if err != nil {
-				return nil, fmt.Errorf("figure 5, %s, %s: %w", Plain(row.Title), Plain(columns[j]), err)
+			p := densityPanel{Density: d}
+			if d.Counts != nil {
+				var err error
+				if p.side, p.shares, err = d.shares(100); err != nil {
+					return nil, fmt.Errorf("figure 5, %s, %s: %w", Plain(row.Title), Plain(columns[j]), err)
+				}
 			}
 			for cell, share := range p.shares {
 				if share > 0 {
@@ -125,7 +128,7 @@ func unlabeled(ticks plot.ConstantTicks) plot.ConstantTicks {
 	return ticks
 }
 
-// densityPanel is a density as shares, in at most 100×100 squares if its side is a multiple of 100.
+// densityPanel is a density as shares.
 type densityPanel struct {
 	Density
 	side   int
@@ -133,33 +136,29 @@ type densityPanel struct {
 	colors logBar
 }
 
-func (d Density) panel() (densityPanel, error) {
-	p := densityPanel{Density: d}
-	if d.Counts == nil {
-		return p, nil
-	}
+// shares returns the number of squares on a side and the share of triplets in each, row by row. Squares that are too
+// small to see are merged: to as many as fine on a side, if that divides the side of the counts.
+func (d Density) shares(fine int) (side int, shares []float64, err error) {
 	n := int(math.Round(math.Sqrt(float64(len(d.Counts)))))
 	if n < 2 || n*n != len(d.Counts) {
-		return p, fmt.Errorf("%d counts; want n×n, n at least 2", len(d.Counts))
+		return 0, nil, fmt.Errorf("%d counts; want n×n, n at least 2", len(d.Counts))
 	}
-	merge := 1
-	if n > 100 && n%100 == 0 { // Merges squares that are too small to see.
-		merge = n / 100
+	if side = n; n%fine == 0 {
+		side = fine
 	}
-	p.side = n / merge
-	p.shares = make([]float64, p.side*p.side)
+	shares = make([]float64, side*side)
 	total := 0
 	for i, count := range d.Counts {
 		if count < 0 {
-			return p, fmt.Errorf("a count is %d; want 0 or more", count)
+			return 0, nil, fmt.Errorf("a count is %d; want 0 or more", count)
 		}
 		total += count
-		p.shares[i/n/merge*p.side+i%n/merge] += float64(count)
+		shares[i/n*side/n*side+i%n*side/n] += float64(count)
 	}
-	for i := range p.shares {
-		p.shares[i] /= float64(max(total, 1))
+	for i := range shares {
+		shares[i] /= float64(max(total, 1))
 	}
-	return p, nil
+	return side, shares, nil
 }
 
 // similarity returns the lower edge of a row or column.
@@ -169,7 +168,7 @@ func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	low := p.X.Min
 	if d.side > 0 {
-		drawSquares(c, p, d.side, 7, func(cell int) color.NRGBA { return d.colors.at(d.shares[cell]) })
+		drawSquares(c, p, d.side, func(cell int) color.NRGBA { return d.colors.at(d.shares[cell]) })
 	}
 	diagonal(c)
 	edge := stroke(Vermilion, 0.7)
@@ -190,10 +189,11 @@ func diagonal(c draw.Canvas) {
 
 // drawSquares draws the part of a triplet diagram over [−1, 1]², of side² squares, that a plot shows. of returns the
 // color of a square, row by row from S_an = −1 upward.
-func drawSquares(c draw.Canvas, p *plot.Plot, side, pixels int, of func(cell int) color.NRGBA) {
+func drawSquares(c draw.Canvas, p *plot.Plot, side int, of func(cell int) color.NRGBA) {
 	x, y := p.Transforms(&c)
 	from := int(math.Floor((p.X.Min+1)/2*float64(side) + 1e-9))
 	low, n := -1+2*float64(from)/float64(side), side-from
+	const pixels = 7
 	img := raster(n, n, pixels, pixels, func(column, row int) color.NRGBA { return of((side-1-row)*side + from + column) })
 	c.DrawImage(vg.Rectangle{Min: pt(x(low), y(low)), Max: c.Max}, img)
 }

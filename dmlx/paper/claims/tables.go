@@ -30,7 +30,7 @@ func auditRow(a Audited) []figures.Cell {
 		quote = "“" + a.Quote + "”"
 	}
 	verdict := func(v verdicts.Verdict, word string) figures.Cell {
-		return figures.Cell{Text: word, Background: v.Tone().Color()}
+		return figures.Cell{Text: word, Background: v.Tone()}
 	}
 	return figures.Row(a.Section, quote, a.Asks, verdict(a.Paper.Verdict, a.Paper.Verdict.OnPrint()), a.Paper.Evidence,
 		verdict(a.Ours.Verdict, string(a.Ours.Verdict)), a.Ours.Evidence)
@@ -98,7 +98,7 @@ func Summary(audited []Audited, provenance string) *figures.Table {
 			for _, v := range of {
 				cell := figures.Row(counts[v])[0]
 				if counts[v] > 0 {
-					cell.Background = v.Tone().Color()
+					cell.Background = v.Tone()
 				}
 				row = append(row, cell)
 			}

@@ -25,7 +25,7 @@ func Table(rows []Row, provenance string) *figures.Table {
 			t.Rules = append(t.Rules, i)
 		}
 		verdict := figures.Text(string(r.Verdict))
-		verdict.Background = r.Verdict.Tone().Color()
+		verdict.Background = r.Verdict.Tone()
 		t.Rows = append(t.Rows, []figures.Cell{figures.Text(r.Place), figures.Text(r.What), figures.Text(r.Paper),
 			figures.Text(r.Ours), figures.Text(r.Data), figures.Text(r.Preset), figures.Text(string(r.Setting)),
 			figures.Text(r.PaperEffect),
@@ -124,7 +124,7 @@ func Summary(rows []Row, provenance string) *figures.Table {
 		for _, c := range columns {
 			cell := figures.Text(fmt.Sprint(count[c]))
 			if count[c] > 0 {
-				cell.Background = c.verdict.Tone().Color()
+				cell.Background = c.verdict.Tone()
 			}
 			row = append(row, cell)
 		}

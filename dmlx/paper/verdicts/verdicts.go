@@ -7,6 +7,7 @@
 package verdicts
 
 import (
+	"image/color"
 	"math"
 	"slices"
 
@@ -59,7 +60,7 @@ func (v Verdict) Meaning() figures.Markup {
 }
 
 // Tone returns the color of the verdict; one that says nothing stays white.
-func (v Verdict) Tone() figures.AuditTone {
+func (v Verdict) Tone() color.NRGBA {
 	switch v {
 	case Reproduced, NoDifference:
 		return figures.Confirming
@@ -70,7 +71,7 @@ func (v Verdict) Tone() figures.AuditTone {
 	case Undecided:
 		return figures.Undecided
 	}
-	return figures.NoTone
+	return color.NRGBA{}
 }
 
 // OnPrint returns the word for a finding on the paper's own numbers, which reproduce nothing.
