@@ -71,7 +71,7 @@ func spread(x *Node, axis, distance int) *Node {
 
 // Border adds elements of value fill above, left of, below and right of images [N, H, W, C].
 func Border(x *Node, pad [4]int, fill float64) *Node {
-	return border(border(x, 1, pad[0], pad[2], fill), 2, pad[1], pad[3], fill)
+	return Extend(Extend(x, 1, pad[0], pad[2], fill), 2, pad[1], pad[3], fill)
 }
 
 // depthwise convolves each channel alone: kernel [KH, KW, 1, C]. It takes the fastest of three ways, which
@@ -100,16 +100,11 @@ func depthwiseNative(x, kernel *Node, stride, pad int) *Node {
 func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {
 	kh, kw, c := kernel.Shape().Dim(0), kernel.Shape().Dim(1), kernel.Shape().Dim(3)
 	out := [2]int{outputSize(x.Shape().Dim(1), kh, stride, pad), outputSize(x.Shape().Dim(2), kw, stride, pad)}
-	var y *Node
-	for i, view := range windows(x, [2]int{kh, kw}, stride, [2]int{pad, pad}, out, 0) {
-		tap := Mul(view, Reshape(Slice(kernel, AxisElem(i/kw), AxisElem(i%kw)), 1, 1, 1, c))
-		if y == nil {
-			y = tap
-		} else {
-			y = Add(y, tap)
-		}
+	taps := windows(x, [2]int{kh, kw}, stride, [2]int{pad, pad}, out, 0)
+	for i, view := range taps {
+		taps[i] = Mul(view, Reshape(Slice(kernel, AxisElem(i/kw), AxisElem(i%kw)), 1, 1, 1, c))
 	}
-	return y
+	return combined(taps, Add)
 }
 
 // depthwiseMatrix multiplies the pixels of each channel, [N, H·W], with a matrix [H·W, OH·OW]: the kernel's values at
@@ -134,22 +129,17 @@ func depthwiseMatrix(x, kernel *Node, stride, pad int) *Node {
 	return Reshape(TransposeAllAxes(y, 1, 2, 0), n, oh, ow, c)
 }
 
-// Extend adds before and after elements of value fill at the ends of an axis.
-func Extend(x *Node, axis, before, after int, fill float64) *Node {
-	return border(x, axis, before, after, fill)
-}
-
 // SumPooling returns the sums of the size × size windows of x [N, H, W, C].
 func SumPooling(x *Node, size, stride int) *Node {
 	checkWindow("SumPooling", x, size, size, stride, 0)
 	out := [2]int{outputSize(x.Shape().Dim(1), size, stride, 0), outputSize(x.Shape().Dim(2), size, stride, 0)}
-	var sum *Node
-	for _, view := range windows(x, [2]int{size, size}, stride, [2]int{}, out, 0) {
-		if sum == nil {
-			sum = view
-		} else {
-			sum = Add(sum, view)
-		}
+	return combined(windows(x, [2]int{size, size}, stride, [2]int{}, out, 0), Add)
+}
+
+// combined combines nodes by a function of two.
+func combined(all []*Node, f func(a, b *Node) *Node) *Node {
+	for _, x := range all[1:] {
+		all[0] = f(all[0], x)
 	}
-	return sum
+	return all[0]
 }

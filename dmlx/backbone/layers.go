@@ -47,15 +47,7 @@ func MaxPooling(x *Node, size, stride, pad int) *Node {
 	if onGPU(x) && size*size <= math.MaxUint8 {
 		return poolingByPlaces(x, size, stride, pad, out)
 	}
-	var y *Node
-	for _, view := range windows(x, [2]int{size, size}, stride, [2]int{pad, pad}, out, -math.MaxFloat32) {
-		if y == nil {
-			y = view
-		} else {
-			y = Max(y, view)
-		}
-	}
-	return y
+	return combined(windows(x, [2]int{size, size}, stride, [2]int{pad, pad}, out, -math.MaxFloat32), Max)
 }
 
 // poolingByPlaces is [MaxPooling] that keeps for its gradient where in its window each value was found, the first
@@ -129,33 +121,44 @@ func BatchNorm(scope *model.Scope, x *Node, pass Pass) *Node {
 }
 
 func batchNorm(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
-	gamma, beta := w(scope, "weight"), w(scope, "bias")
-	mean, variance := variable(scope, "running_mean"), variable(scope, "running_var")
-	channels := x.Shape().Dim(-1)
-	flat := ConvertDType(Reshape(x, -1, channels), dtypes.Float32)
+	return BatchNormalization{Weight: w(scope, "weight"), Bias: w(scope, "bias"), Mean: variable(scope, "running_mean"),
+		Variance: variable(scope, "running_var"), Epsilon: Epsilon, Momentum: Momentum,
+		Trained: variable(scope, "weight").Trainable || variable(scope, "bias").Trainable}.Of(x, pass)
+}
+
+// BatchNormalization is a layer of [BatchNorm] whose parameters are wherever they are. Where neither weight nor bias is
+// Trained, it takes the running averages.
+type BatchNormalization struct {
+	Weight, Bias      *Node
+	Mean, Variance    *model.Variable
+	Epsilon, Momentum float64
+	Trained           bool
+}
+
+// Of normalizes x [..., C] per channel; see [BatchNorm].
+func (b BatchNormalization) Of(x *Node, pass Pass) *Node {
+	flat := ConvertDType(Reshape(x, -1, x.Shape().Dim(-1)), dtypes.Float32)
 	shaped := func(y *Node) *Node { return Reshape(ConvertDType(y, x.DType()), x.Shape().Dimensions...) }
 	rows := flat.Shape().Dim(0)
-	frozen := pass.Frozen || !variable(scope, "weight").Trainable && !variable(scope, "bias").Trainable
-	if !pass.Training || frozen {
-		scale := Mul(gamma, rsqrt(AddScalar(variance.NodeValue(x), Epsilon)))
-		shift := Sub(beta, Mul(mean.NodeValue(x), scale))
+	if !pass.Training || pass.Frozen || !b.Trained {
+		scale := Mul(b.Weight, rsqrt(AddScalar(b.Variance.NodeValue(x), b.Epsilon)))
+		shift := Sub(b.Bias, Mul(b.Mean.NodeValue(x), scale))
 		return shaped(Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0)))
 	}
 	if rows < 2 {
-		exceptions.Panicf("backbone: batch normalization in %s of %s: want more than one value per channel, "+
-			"so a larger batch or image",
-			scope.Scope(), x.Shape())
+		exceptions.Panicf("backbone: batch normalization by %s of %s: want more than one value per channel, so a larger "+
+			"batch or image", b.Mean.Path(), x.Shape())
 	}
-	y, m, v := Normalize(flat, gamma, beta, Epsilon)
+	y, m, v := Normalize(flat, b.Weight, b.Bias, b.Epsilon)
 	if pass.Again {
 		return shaped(y)
 	}
 	move := func(running *model.Variable, to *Node) {
 		from := running.NodeValue(x)
-		running.SetNodeValue(Add(MulScalar(from, 1-Momentum), MulScalar(to, Momentum)))
+		running.SetNodeValue(Add(MulScalar(from, 1-b.Momentum), MulScalar(to, b.Momentum)))
 	}
-	move(mean, m)
-	move(variance, MulScalar(v, float64(rows)/float64(rows-1)))
+	move(b.Mean, m)
+	move(b.Variance, MulScalar(v, float64(rows)/float64(rows-1)))
 	return shaped(y)
 }
 

@@ -112,7 +112,7 @@ func windows(x *Node, window [2]int, stride int, before, out [2]int, fill float6
 	for i := range 2 {
 		axis := i + 1
 		after := (out[i]-1)*stride + window[i] - before[i] - x.Shape().Dim(axis)
-		x = border(x, axis, before[i], after, fill)
+		x = Extend(x, axis, before[i], after, fill)
 		start[i] = max(0, -before[i])
 	}
 	span := func(axis, offset int) SliceAxisSpec {
@@ -132,8 +132,8 @@ func windows(x *Node, window [2]int, stride int, before, out [2]int, fill float6
 	return views
 }
 
-// border adds before and after (where positive) elements of value fill at the ends of an axis: Pad, with a gradient.
-func border(x *Node, axis, before, after int, fill float64) *Node {
+// Extend adds before and after (where positive) elements of value fill at the ends of an axis: Pad, with a gradient.
+func Extend(x *Node, axis, before, after int, fill float64) *Node {
 	edge := func(size int) *Node {
 		dims := slices.Clone(x.Shape().Dimensions)
 		dims[axis] = size

@@ -8,7 +8,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Cut divides a network into a body, which depends on no trained weight, and a tail: what the body gives for an image
@@ -27,7 +26,6 @@ type Cut struct {
 // there are none, or if they do not have a row for each image. Batch normalization counts as frozen where neither its
 // scale nor its shift is trained.
 func (n *Network) Cut(size [2]int, trained func(name string) bool) (c *Cut, err error) {
-	defer errs.Catch(&err)
 	changing, ofImages := map[string]bool{}, map[string]bool{n.input: true}
 	for _, w := range n.Parameters() {
 		changing[w.Name] = trained(w.Name) || n.adapted[w.Name]
@@ -58,12 +56,11 @@ func (n *Network) Cut(size [2]int, trained func(name string) bool) (c *Cut, err 
 	if len(c.Names) == 0 || slices.Contains(c.Names, n.input) {
 		return nil, nil
 	}
-	const batch = 2
 	ok := true
-	err = n.graph(size, batch, func(e *evaluation) error {
+	err = n.graph(size, func(e *evaluation) error {
 		for i, x := range e.run(nil, c.Names...) {
 			dims := x.Shape().Dimensions
-			if len(dims) == 0 || dims[0] != batch || !x.DType().IsFloat() {
+			if len(dims) == 0 || dims[0] != probeBatch || !x.DType().IsFloat() {
 				ok = false
 				return nil
 			}

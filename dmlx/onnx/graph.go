@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -17,13 +18,13 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
-// operand is a value of the graph: one that is known while the graph is built, or a node. The node of an image has its
-// channels last, as this library computes.
+// operand is a value of the graph: one that is known while the graph is built, a node, or a sequence. The node of an
+// image has its channels last, as this library computes.
 type operand struct {
 	known *tensor
-	n     *Node      // As in the file.
-	last  *Node      // [N, H, W, C] for [N, C, H, W].
-	parts []*operand // Of a sequence.
+	n     *Node // As in the file.
+	last  *Node // [N, H, W, C] for [N, C, H, W].
+	parts []*operand
 }
 
 func (o *operand) dims() []int {
@@ -39,18 +40,24 @@ func (o *operand) dims() []int {
 	return []int{d[0], d[3], d[1], d[2]}
 }
 
+// isImage reports whether there is only the node with the channels last.
+func (o *operand) isImage() bool { return o.last != nil && o.n == nil }
+
 // evaluation is a graph that is being built.
 type evaluation struct {
 	*Network
-	g      *Graph
-	scope  *model.Scope
-	pass   backbone.Pass
-	dtype  dtypes.DType // Of the computation.
-	values map[string]*operand
-	node   *node
-	in     []*operand // Of the node; nil where it has none.
-	host   int        // Elements of all constants on the host.
-	flop   int        // Floating-point operations.
+	g       *Graph
+	scope   *model.Scope
+	pass    backbone.Pass
+	dtype   dtypes.DType // Of the computation.
+	exact   dtypes.DType // Of what is computed more exactly, float32 or float64.
+	values  map[string]*operand
+	node    *node
+	in      []*operand // Of the node; nil where it has none.
+	host    int        // Elements of all that is computed while the graph is built.
+	flop    int        // Floating-point operations.
+	folding bool
+	given   []any // The values of the constants, where they are folded.
 }
 
 // Features builds the graph from images [N, H, W, 3] to the features [N, F], float32. The images' type, float32 or
@@ -64,7 +71,7 @@ func (n *Network) Features(scope *model.Scope, images *Node, pass backbone.Pass)
 
 func (n *Network) evaluation(scope *model.Scope, images *Node, pass backbone.Pass) *evaluation {
 	return &evaluation{Network: n, g: images.Graph(), scope: scope, pass: pass, dtype: images.DType(),
-		values: map[string]*operand{n.input: {last: images}}}
+		exact: dtypes.Float32, values: map[string]*operand{n.input: {last: images}}}
 }
 
 // run builds the graph of the values of some names. given has values that are not computed.
@@ -106,7 +113,8 @@ func (e *evaluation) run(given map[string]*operand, want ...string) []*Node {
 func (e *evaluation) apply(node *node) {
 	defer func() {
 		if r := recover(); r != nil {
-			exceptions.Panicf("%s: %.200s", node, firstLine(r))
+			text, _, _ := strings.Cut(errs.Panicked(r).Error(), "\n")
+			exceptions.Panicf("%s: %.200s", node, text)
 		}
 	}()
 	e.node, e.in = node, make([]*operand, max(6, len(node.in)))
@@ -115,15 +123,8 @@ func (e *evaluation) apply(node *node) {
 			e.in[i] = e.value(name)
 		}
 	}
-	if out := e.onHost(); out != nil {
-		if e.host += out.size(); e.host > maxHost {
-			exceptions.Panicf("the constants of the graph have more than %d elements", maxHost)
-		}
-		e.values[node.out[0]] = &operand{known: out}
-		return
-	}
-	op := operators[node.op]
-	if op.apply == nil {
+	op, found := operators[node.op]
+	if !found {
 		exceptions.Panicf("this operator is not supported: networks for images of timm, torchvision and transformers " +
 			"export with torch.onnx.export(…, dynamo=True, optimize=False)")
 	}
@@ -132,30 +133,98 @@ func (e *evaluation) apply(node *node) {
 			exceptions.Panicf("has %d inputs, want at least %d", len(node.in), op.inputs)
 		}
 	}
-	out := op.apply(e)
+	outs := []*operand{e.folded(op)}
+	if outs[0] == nil {
+		outs[0] = op.apply(e)
+	}
+	if node.op == "Split" {
+		outs = outs[0].parts
+	}
 	for i, name := range node.out {
-		if name != "" && i < len(out) {
-			e.values[name] = out[i]
-			if out[i].parts == nil {
-				e.fits(out[i].dims())
+		if name != "" && i < len(outs) {
+			if e.values[name] = outs[i]; outs[i].parts == nil {
+				e.fits(outs[i].dims())
 			}
 		}
 	}
 }
 
-func firstLine(r any) string {
-	var text string
-	if err, is := r.(error); is {
-		text = err.Error()
-	} else {
-		text = fmt.Sprint(r)
-	}
-	for i, c := range text {
-		if c == '\n' {
-			return text[:i]
+// folded computes a node of small known values by the Go backend, in float64: shapes, indices, and constants such as
+// the angles of rotary embeddings. They stay float64 until they enter the graph. It is nil for other nodes.
+func (e *evaluation) folded(op operator) *operand {
+	c := &evaluation{Network: e.Network, node: e.node, dtype: dtypes.Float64, exact: dtypes.Float64, folding: true}
+	for i := range e.node.in {
+		if c.in = append(c.in, nil); e.in[i] != nil {
+			if t := e.in[i].known; t == nil || t.size() > maxConstant {
+				return nil
+			}
+			c.in[i] = &operand{known: e.in[i].known}
 		}
 	}
-	return text
+	if op.kind == never || len(e.node.in) == 0 {
+		return nil
+	}
+	c.in = append(c.in, make([]*operand, 6)...)
+	b, err := backend.Go()
+	if err != nil {
+		panic(err)
+	}
+	c.g = NewGraph(b, "constants")
+	defer c.g.Finalize()
+	y := op.apply(c)
+	if y.known != nil {
+		return y
+	}
+	for _, x := range c.g.Nodes() {
+		if err := sized(x.Shape().Dimensions, maxHost); err != nil {
+			exceptions.Panicf("gives a constant %v", err)
+		}
+		e.counts(x.Shape().Size())
+	}
+	e.counts(maxHost / maxFolded)
+	out := c.plain(y)
+	if err := sized(out.Shape().Dimensions, maxConstant); err != nil {
+		exceptions.Panicf("gives a constant %v", err)
+	}
+	if err := c.g.Compile(out); err != nil {
+		panic(err)
+	}
+	t := &tensor{dims: slices.Clone(out.Shape().Dimensions), x: tensors.MustCopyFlatData[float64](c.g.Run(c.given...)[0])}
+	kind := op.kind
+	if kind == ofFirst {
+		kind = c.in[0].known.kind
+	} else if kind == ofSecond {
+		kind = c.in[1].known.kind
+	}
+	return &operand{known: t.as(kind)}
+}
+
+// counts adds elements to those that are computed while the graph is built.
+func (e *evaluation) counts(elements int) {
+	if e.host += elements; e.host > maxHost {
+		exceptions.Panicf("the constants of the graph have more than %d elements", maxHost)
+	}
+}
+
+// as returns a constant as one of a type. Whole numbers are cut off, and must be finite.
+func (t *tensor) as(kind int) *tensor {
+	if typeSizes[kind] == 0 {
+		exceptions.Panicf("to the type %d, which is not supported: export in float32", kind)
+	}
+	out := &tensor{kind: kind, dims: t.dims, x: slices.Clone(t.floats())}
+	for i, x := range out.x {
+		switch kind {
+		case boolType:
+			if x != 0 {
+				out.x[i] = 1
+			}
+		case int32Type, int64Type:
+			if out.x[i] = math.Trunc(x); x-x != 0 {
+				exceptions.Panicf("a whole number that is %g", x)
+			}
+		}
+	}
+	return out
 }
 
 // value returns the value of a name.
@@ -170,23 +239,24 @@ func (e *evaluation) value(name string) *operand {
 	v := &operand{known: t}
 	if e.role[name] != constant {
 		v = &operand{n: e.weight(name)}
-	} else if t.kind != float32Type || t.size() <= maxConstant {
-		e.host += t.size()
 	}
 	e.values[name] = v
 	return v
 }
 
-// weight returns the node of a variable.
-func (e *evaluation) weight(name string) *Node {
+// variable returns the variable of a tensor.
+func (e *evaluation) variable(name string) *model.Variable {
 	v := e.scope.Store().GetVariable(variablePath(name))
 	if v == nil {
 		exceptions.Panicf("onnx: no variable %s: Init comes first", name)
 	}
-	return e.adapt(name, v.NodeValue(e.g))
+	return v
 }
 
-// plain returns the node with the axes of the file.
+// weight returns the node of a variable.
+func (e *evaluation) weight(name string) *Node { return e.adapt(name, e.variable(name).NodeValue(e.g)) }
+
+// plain returns the node with the axes of the file. That of a constant is floating-point, whatever its type.
 func (e *evaluation) plain(o *operand) *Node {
 	switch {
 	case o.n != nil:
@@ -194,22 +264,13 @@ func (e *evaluation) plain(o *operand) *Node {
 		o.n = TransposeAllAxes(o.last, 0, 3, 1, 2)
 	case o.known == nil:
 		exceptions.Panicf("a sequence where a tensor is expected")
-	case o.known.kind == float32Type || o.known.kind == float64Type:
+	case e.folding:
+		o.n = Parameter(e.g, fmt.Sprint(len(e.given)), shapes.Make(dtypes.Float64, o.known.dims...))
+		e.given = append(e.given, tensors.FromFlatDataAndDimensions(o.known.floats(), o.known.dims...))
+	default:
 		values := make([]float32, o.known.size())
 		for i, x := range o.known.floats() {
 			values[i] = float32(x)
-		}
-		o.n = Const(e.g, tensors.FromFlatDataAndDimensions(values, o.known.dims...))
-	case o.known.kind == boolType:
-		values := make([]bool, o.known.size())
-		for i, x := range o.known.floats() {
-			values[i] = x != 0
-		}
-		o.n = Const(e.g, tensors.FromFlatDataAndDimensions(values, o.known.dims...))
-	default:
-		values := make([]int32, o.known.size())
-		for i, x := range o.known.floats() {
-			values[i] = int32(max(math.MinInt32, min(x, math.MaxInt32)))
 		}
 		o.n = Const(e.g, tensors.FromFlatDataAndDimensions(values, o.known.dims...))
 	}
@@ -230,27 +291,40 @@ func (e *evaluation) image(o *operand) *Node {
 	return ConvertDType(o.last, e.dtype)
 }
 
-// integers returns the values of an operand that must be known; nil for none.
-func (e *evaluation) integers(o *operand) []int {
+// known returns the value of an operand that must be known; nil for none.
+func (o *operand) integers() []int {
 	if o == nil {
 		return nil
 	}
-	if o.known == nil {
+	if o.known == nil || o.known.size() > maxConstant {
 		exceptions.Panicf("a shape, axis or index depends on images or weights: export with a fixed height and width")
 	}
-	out := make([]int, 0, o.known.size())
-	for _, x := range o.known.floats() {
-		out = append(out, int(max(-1<<40, min(x, 1<<40)))) // An index to the end is the largest int64.
+	return o.known.integers()
+}
+
+// scalar returns the number that the i-th input is, and or without it.
+func (e *evaluation) scalar(i int, or float64) float64 {
+	o := e.in[i]
+	if o == nil {
+		return or
 	}
-	return out
+	if o.known == nil || o.known.size() != 1 {
+		exceptions.Panicf("input %d is no constant number", i)
+	}
+	return o.known.floats()[0]
+}
+
+// list returns the whole numbers that a node names by an attribute or its i-th input.
+func (e *evaluation) list(name string, i int) []int {
+	if e.in[i] != nil {
+		return e.in[i].integers()
+	}
+	return e.node.integers(name)
 }
 
 // axes returns the axes that a node names by an attribute or its i-th input, each from 0 to rank−1.
 func (e *evaluation) axes(i, rank int) []int {
-	axes := slices.Clone(e.node.attributes["axes"].ints)
-	if i < len(e.in) && e.in[i] != nil {
-		axes = e.integers(e.in[i])
-	}
+	axes := slices.Clone(e.list("axes", i))
 	for j, a := range axes {
 		axes[j] = axisOf(a, rank)
 	}
@@ -258,12 +332,22 @@ func (e *evaluation) axes(i, rank int) []int {
 	return slices.Compact(axes)
 }
 
+// axis returns the axis that an attribute names, from 0 to rank−1.
+func (e *evaluation) axis(or, rank int) int { return axisOf(e.node.integer("axis", or), rank) }
+
 // axisOf returns an axis or index from 0 to rank−1.
 func axisOf(axis, rank int) int {
 	if axis < -rank || axis >= rank {
 		exceptions.Panicf("axis or index %d of %d", axis, rank)
 	}
 	return (axis + rank) % rank
+}
+
+// fits panics if a shape is too large for a value.
+func (e *evaluation) fits(dims []int) {
+	if err := sized(dims, maxElements); err != nil {
+		exceptions.Panicf("gives a tensor %v", err)
+	}
 }
 
 // OpenSize returns the side of the images of the network: that of the file, of its metadata, or 224 pixels.
@@ -274,49 +358,38 @@ func (n *Network) OpenSize() int {
 	return 224
 }
 
-// probe builds the graph once and sets the width.
-func (n *Network) probe() error {
-	size := n.Size
-	for i := range size {
-		if size[i] == 0 {
-			size[i] = n.OpenSize()
-		}
-	}
-	_, err := n.Build(size)
-	return err
-}
-
 // Build builds the graph of images of a size in inference on the Go backend, without running it, and returns the number
 // of floating-point operations of its convolutions and matrix products for an image. The error says why the network
 // cannot take such images.
 func (n *Network) Build(size [2]int) (flop int, err error) {
-	defer errs.Catch(&err)
-	const batch = 2
-	err = n.graph(size, batch, func(e *evaluation) error {
+	err = n.graph(size, func(e *evaluation) error {
 		features := e.run(nil, n.output)[0]
 		for _, node := range e.g.Nodes() {
-			if node.NumOutputs() != 1 {
-				continue
-			}
-			if err := sized(node.Shape().Dimensions, maxElements); err != nil {
-				return fmt.Errorf("a value in %s is %w", node.Type(), err)
+			if node.NumOutputs() == 1 {
+				if err := sized(node.Shape().Dimensions, maxElements); err != nil {
+					return fmt.Errorf("a value in %s is %w", node.Type(), err)
+				}
 			}
 		}
-		if features.Rank() != 2 || features.Shape().Dim(0) != batch {
+		if features.Rank() != 2 || features.Shape().Dim(0) != probeBatch {
 			return fmt.Errorf("the output %.80q is of shape %s: want features [N, F], so export the network without its "+
 				"classifier and with pooling", n.output, features.Shape())
 		}
 		if n.Width == 0 { // While the file is read; networks do not change.
 			n.Width = features.Shape().Dim(1)
 		}
-		flop = e.flop / batch
+		flop = e.flop / probeBatch
 		return nil
 	})
 	return flop, err
 }
 
+// probeBatch is the number of images of a graph that is not run.
+const probeBatch = 2
+
 // graph begins a graph of images of a size in inference on the Go backend, which is not run.
-func (n *Network) graph(size [2]int, batch int, use func(e *evaluation) error) error {
+func (n *Network) graph(size [2]int, use func(e *evaluation) error) (err error) {
+	defer errs.Catch(&err)
 	b, err := backend.Go()
 	if err != nil {
 		return err
@@ -329,6 +402,6 @@ func (n *Network) graph(size [2]int, batch int, use func(e *evaluation) error) e
 	g := NewGraph(b, "onnx")
 	defer g.Finalize()
 	model.SetStore(g, store)
-	images := Parameter(g, "images", shapes.Make(dtypes.Float32, batch, size[0], size[1], 3))
+	images := Parameter(g, "images", shapes.Make(dtypes.Float32, probeBatch, size[0], size[1], 3))
 	return use(n.evaluation(store.RootScope(), images, backbone.Pass{}))
 }

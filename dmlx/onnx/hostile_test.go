@@ -151,6 +151,8 @@ func TestRefused(t *testing.T) {
 		"expand":    {with(tensorOf("a", 1, 1), int64s("s", 1<<20, 1<<20), nodeOf("Expand", "a s > c")), "of shape"},
 		"concat":    {growing("Concat", 40, nodeOf("Flatten", "images > x0"), intAttribute("axis", 1)), "of shape"},
 		"constants": {growing("Concat", 36, nodeOf("Identity", "o > x0")), "reads \"o\""},
+		"folds":     {growing("Add", 19_000, int64s("x0", 0, 0)), "have more than"},
+		"large sum": {growing("Add", 19_000, int64s("x0", make([]int, 65_000)...)), "have more than"},
 		"host":      {with(int64s("o", 1), growingConstants(), nodeOf("Identity", "x36 > c")), "of shape"},
 		"pad": {with(int64s("p", 0, 0, 0, 0, 0, 0, 1<<30, 1<<30),
 			nodeOf("Pad", "images p > c")), "of shape"},

@@ -17,6 +17,7 @@
 package onnx
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -110,15 +111,12 @@ func Read(raw []byte) (n *Network, err error) {
 		case 7:
 			return fields(x.data, graph)
 		case 14:
-			var pair [3]string
-			err := fields(x.data, func(x field) error {
-				if x.number < 3 {
-					pair[x.number] = string(x.data)
+			return fields(x.data, func(pair field) error {
+				if pair.number == 2 {
+					n.Metadata[textOf(x.data)] = string(pair.data)
 				}
 				return nil
 			})
-			n.Metadata[pair[1]] = pair[2]
-			return err
 		case 25:
 			return errors.New("the file has functions: export with torch.onnx.export(…, dynamo=True, optimize=False)")
 		}
@@ -127,16 +125,19 @@ func Read(raw []byte) (n *Network, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.ports(inputs, outputs); err != nil {
-		return nil, err
+	for _, step := range []func() error{
+		func() error { return n.ports(inputs, outputs) }, n.check, func() error { return n.assign(order) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
-	if err := n.check(); err != nil {
-		return nil, err
+	size := n.Size
+	for i := range size {
+		size[i] = cmp.Or(size[i], n.OpenSize())
 	}
-	if err := n.assign(order); err != nil {
-		return nil, err
-	}
-	return n, n.probe()
+	_, err = n.Build(size) // Which sets the width.
+	return n, err
 }
 
 // Digest returns the SHA-256 of the file in hexadecimal digits.

@@ -256,10 +256,3 @@ func TestWrite(t *testing.T) {
 		t.Error("no error about a head of another size")
 	}
 }
-
-// TestOperatorsSorted makes sure that the list of operators has no doubles.
-func TestOperatorsSorted(t *testing.T) {
-	if all := Operators(); !slices.IsSorted(all) || len(slices.Compact(all)) != len(Operators()) {
-		t.Error(all)
-	}
-}

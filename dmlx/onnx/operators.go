@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -12,98 +11,142 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
-// operator builds the graph of a node; inputs is the least number of inputs.
+// operator builds the graph of a node.
 type operator struct {
-	inputs int
-	apply  func(e *evaluation) []*operand
+	inputs int // The least number of them.
+	kind   int // The type of what comes of constants; never if it is not computed while the graph is built.
+	apply  func(e *evaluation) *operand
 }
 
-// Operators returns the names of the operators that are supported, in alphabetical order.
-func Operators() []string {
-	var names []string
-	for name := range operators {
-		names = append(names, name)
-	}
-	for name := range hostInputs {
-		if _, both := operators[name]; !both {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
+// Types of results, beside those of tensors.
+const (
+	never    = 0
+	ofFirst  = -1 // That of the first input.
+	ofSecond = -2
+)
 
 var operators map[string]operator
 
 func init() { // Not in the declaration, which would refer to itself.
+	plain := func(inputs, kind int, f func(e *evaluation, x *Node) *Node) operator {
+		return operator{inputs, kind, func(e *evaluation) *operand { return &operand{n: f(e, e.plain(e.in[0]))} }}
+	}
+	image := func(inputs int, f func(e *evaluation, x *Node) *Node) operator {
+		return operator{inputs, never, func(e *evaluation) *operand { return &operand{last: f(e, e.image(e.in[0]))} }}
+	}
+	reshaped := func(inputs int, dims func(e *evaluation, old []int) []int) operator {
+		return operator{inputs, ofFirst, func(e *evaluation) *operand { return e.reshaped(dims(e, e.in[0].dims())) }}
+	}
+	first := func(e *evaluation) *operand { return e.in[0] }
 	operators = map[string]operator{
-		"Identity": {1, func(e *evaluation) []*operand { return e.in[:1] }},
-		"Dropout":  {1, func(e *evaluation) []*operand { return e.in[:1] }},
-		"CastLike": {2, func(e *evaluation) []*operand { return e.in[:1] }},
-		"Cast":     {1, (*evaluation).cast},
-		"Clip":     {1, (*evaluation).clip},
-		"Gelu":     {1, (*evaluation).gelu},
-		"Where":    {3, (*evaluation).where},
+		"Shape":           {1, never, (*evaluation).shape},
+		"Constant":        {0, never, (*evaluation).constant},
+		"ConstantOfShape": {1, never, (*evaluation).constantOfShape},
+		"Range":           {3, never, (*evaluation).sequence},
+		"Cast":            {1, never, (*evaluation).cast},
+		"CastLike":        {2, never, (*evaluation).cast},
+		"Identity":        {1, never, first},
+		"Dropout":         {1, never, first},
+		"Where":           {3, ofSecond, (*evaluation).where},
 
-		"Conv":               {2, (*evaluation).convolution},
-		"BatchNormalization": {5, (*evaluation).batchNormalization},
-		"LayerNormalization": {2, (*evaluation).layerNormalization},
-		"LpNormalization":    {1, (*evaluation).lpNormalization},
-		"Softmax":            {1, (*evaluation).softmax},
-		"MaxPool":            {1, (*evaluation).pool},
-		"AveragePool":        {1, (*evaluation).pool},
-		"GlobalAveragePool":  {1, (*evaluation).globalAveragePool},
-		"Pad":                {2, (*evaluation).pad},
-		"MatMul":             {2, (*evaluation).matMul},
-		"Gemm":               {2, (*evaluation).gemm},
+		"Conv":               image(2, (*evaluation).convolution),
+		"BatchNormalization": image(5, (*evaluation).batchNormalization),
+		"MaxPool":            image(1, (*evaluation).pool),
+		"AveragePool":        image(1, (*evaluation).pool),
+		"GlobalAveragePool": image(1, func(e *evaluation, x *Node) *Node {
+			return e.exactly(x, func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, 1, 2) })
+		}),
+		"LayerNormalization": plain(2, never, (*evaluation).layerNormalization),
+		"LpNormalization":    plain(1, never, (*evaluation).lpNormalization),
+		"Softmax": plain(1, never, func(e *evaluation, x *Node) *Node {
+			axis := e.axis(-1, x.Rank())
+			return e.exactly(x, func(x *Node) *Node { return Softmax(x, axis) })
+		}),
+		"MatMul": plain(2, never, (*evaluation).matMul),
+		"Gemm":   plain(2, never, (*evaluation).gemm),
 
-		"Transpose":       {1, (*evaluation).transpose},
-		"Reshape":         {2, (*evaluation).reshape},
-		"Flatten":         {1, (*evaluation).flatten},
-		"Squeeze":         {1, func(e *evaluation) []*operand { return e.reshaped(e.squeezed(e.in[0].dims())) }},
-		"Unsqueeze":       {1, func(e *evaluation) []*operand { return e.reshaped(e.unsqueezed(e.in[0].dims())) }},
-		"Concat":          {1, (*evaluation).concat},
-		"Expand":          {2, (*evaluation).expand},
-		"Slice":           {3, (*evaluation).slice},
-		"Split":           {1, (*evaluation).split},
-		"SplitToSequence": {1, (*evaluation).splitToSequence},
-		"SequenceAt":      {2, (*evaluation).sequenceAt},
-		"Gather":          {2, (*evaluation).gather},
-		"GatherND":        {2, (*evaluation).gatherND},
+		"Pad":       plain(2, never, (*evaluation).pad),
+		"Expand":    plain(2, ofFirst, (*evaluation).expand),
+		"Slice":     {3, ofFirst, (*evaluation).slice},
+		"Gather":    plain(2, ofFirst, (*evaluation).gather),
+		"GatherND":  plain(2, ofFirst, (*evaluation).gatherND),
+		"Concat":    {1, ofFirst, (*evaluation).concat},
+		"Transpose": {1, ofFirst, (*evaluation).transpose},
+		"Reshape":   reshaped(2, (*evaluation).newShape),
+		"Squeeze":   reshaped(1, (*evaluation).squeezed),
+		"Unsqueeze": reshaped(1, (*evaluation).unsqueezed),
+		"Flatten": reshaped(1, func(e *evaluation, old []int) []int {
+			axis := bound(e.node.integer("axis", 1), len(old))
+			return []int{product(old[:axis]), product(old[axis:])}
+		}),
+
+		"Split":           {1, never, (*evaluation).split},
+		"SplitToSequence": {1, never, (*evaluation).split},
+		"SequenceAt":      {2, never, (*evaluation).sequenceAt},
 	}
 	for name, f := range unary {
-		operators[name] = operator{1, func(e *evaluation) []*operand {
-			return e.each(e.in[0], func(x *Node) *Node { return f(e.node, x) })
+		operators[name] = operator{1, ofFirst, func(e *evaluation) *operand {
+			if o := e.in[0]; o.isImage() {
+				return &operand{last: f(e, o.last)}
+			}
+			return &operand{n: f(e, e.plain(e.in[0]))}
 		}}
 	}
 	for name, f := range arithmetic {
-		operators[name] = operator{2, func(e *evaluation) []*operand { return e.two(e.in[0], e.in[1], f) }}
+		operators[name] = operator{2, ofFirst, func(e *evaluation) *operand { return e.all(f) }}
+	}
+	for _, name := range []string{"Min", "Max"} {
+		operators[name] = operator{1, ofFirst, operators[name].apply}
+	}
+	for name, f := range comparisons {
+		operators[name] = operator{2, boolType, func(e *evaluation) *operand {
+			return e.all(func(a, b *Node) *Node { return ConvertDType(f(a, b), a.DType()) })
+		}}
 	}
 	for name, f := range reductions {
-		operators[name] = operator{1, func(e *evaluation) []*operand { return e.reduce(f) }}
+		operators[name] = operator{1, never, func(e *evaluation) *operand { return e.reduce(f) }}
 	}
 }
 
-func plain(f func(*Node) *Node) func(*node, *Node) *Node {
-	return func(_ *node, x *Node) *Node { return f(x) }
+// of is an operator without attributes.
+func of(f func(*Node) *Node) func(*evaluation, *Node) *Node {
+	return func(_ *evaluation, x *Node) *Node { return f(x) }
 }
 
-var unary = map[string]func(n *node, x *Node) *Node{
-	"Relu": plain(backbone.ReLU), "Sigmoid": plain(Sigmoid), "Tanh": plain(Tanh), "Exp": plain(Exp), "Log": plain(Log),
-	"Sqrt": plain(Sqrt), "Erf": plain(Erf), "Neg": plain(Neg), "Abs": plain(Abs), "Sin": plain(Sin), "Cos": plain(Cos),
-	"Reciprocal": plain(Reciprocal),
-	"Softplus":   plain(func(x *Node) *Node { return Add(MaxScalar(x, 0), Log1P(Exp(Neg(Abs(x))))) }),
-	"HardSwish":  plain(func(x *Node) *Node { return Mul(x, clipped(AddScalar(MulScalar(x, 1.0/6), 0.5), 0, 1)) }),
-	"HardSigmoid": func(n *node, x *Node) *Node {
-		return clipped(AddScalar(MulScalar(x, n.float("alpha", 0.2)), n.float("beta", 0.5)), 0, 1)
+var unary = map[string]func(e *evaluation, x *Node) *Node{
+	"Relu": of(backbone.ReLU), "Sigmoid": of(Sigmoid), "Tanh": of(Tanh), "Exp": of(Exp), "Log": of(Log),
+	"Sqrt": of(Sqrt), "Erf": of(Erf), "Neg": of(Neg), "Abs": of(Abs), "Sin": of(Sin), "Cos": of(Cos),
+	"Floor": of(Floor), "Ceil": of(Ceil), "Reciprocal": of(Reciprocal), "Not": of(OneMinus),
+	"Gelu": func(e *evaluation, x *Node) *Node {
+		if e.node.texts["approximate"] == "tanh" {
+			inner := MulScalar(Add(x, MulScalar(Mul(x, Square(x)), 0.044715)), math.Sqrt(2/math.Pi))
+			return MulScalar(Mul(x, OnePlus(Tanh(inner))), 0.5)
+		}
+		return MulScalar(Mul(x, OnePlus(Erf(MulScalar(x, math.Sqrt2/2)))), 0.5)
 	},
-	"LeakyRelu": func(n *node, x *Node) *Node {
-		return Where(GreaterThan(x, ScalarZero(x.Graph(), x.DType())), x, MulScalar(x, n.float("alpha", 0.01)))
+	"Softplus": of(func(x *Node) *Node { return Add(MaxScalar(x, 0), Log1P(Exp(Neg(Abs(x))))) }),
+	"Clip": func(e *evaluation, x *Node) *Node {
+		low, high := e.node.float("min", math.Inf(-1)), e.node.float("max", math.Inf(1))
+		return clipped(x, e.scalar(1, low), e.scalar(2, high))
+	},
+	"HardSwish": of(func(x *Node) *Node { return Mul(x, clipped(AddScalar(MulScalar(x, 1.0/6), 0.5), 0, 1)) }),
+	"HardSigmoid": func(e *evaluation, x *Node) *Node {
+		return clipped(AddScalar(MulScalar(x, e.node.float("alpha", 0.2)), e.node.float("beta", 0.5)), 0, 1)
+	},
+	"LeakyRelu": func(e *evaluation, x *Node) *Node {
+		return Where(GreaterThan(x, ScalarZero(x.Graph(), x.DType())), x, MulScalar(x, e.node.float("alpha", 0.01)))
 	},
 }
 
+// Truth is 1 for true and 0 for false.
 var arithmetic = map[string]func(a, b *Node) *Node{
-	"Add": Add, "Sub": Sub, "Mul": Mul, "Div": Div, "Pow": Pow, "Min": Min, "Max": Max,
+	"Add": Add, "Sub": Sub, "Mul": Mul, "Div": Div, "Pow": Pow, "Min": Min, "Max": Max, "And": Min, "Or": Max,
+	"Mod": func(a, b *Node) *Node { return Sub(a, Mul(b, Floor(Div(a, b)))) },
+}
+
+var comparisons = map[string]func(a, b *Node) *Node{
+	"Equal": Equal, "Greater": GreaterThan, "Less": LessThan, "GreaterOrEqual": GreaterOrEqual,
+	"LessOrEqual": LessOrEqual,
 }
 
 var reductions = map[string]func(x *Node, axes ...int) *Node{
@@ -111,27 +154,85 @@ var reductions = map[string]func(x *Node, axes ...int) *Node{
 	"ReduceL2": func(x *Node, axes ...int) *Node { return Sqrt(ReduceSum(Square(x), axes...)) },
 }
 
-func one(n *Node) []*operand { return []*operand{{n: n}} }
-
-func oneImage(n *Node) []*operand { return []*operand{{last: n}} }
-
-// each applies a function of each element.
-func (e *evaluation) each(o *operand, f func(*Node) *Node) []*operand {
-	if o.last != nil && o.n == nil {
-		return oneImage(f(o.last))
+func (e *evaluation) shape() *operand {
+	d := e.in[0].dims()
+	from, to := bound(e.node.integer("start", 0), len(d)), bound(e.node.integer("end", len(d)), len(d))
+	t := &tensor{kind: int64Type, dims: []int{max(0, to-from)}, x: []float64{}}
+	for _, v := range d[from:max(from, to)] {
+		t.x = append(t.x, float64(v))
 	}
-	return one(f(e.plain(o)))
+	return &operand{known: t}
 }
 
-// two applies a function of two operands that are broadcast, as NumPy does. Of two floating-point types it takes that
-// of the computation.
-func (e *evaluation) two(a, b *operand, f func(a, b *Node) *Node) []*operand {
-	if (a.last != nil || b.last != nil) && len(a.dims()) <= 4 && len(b.dims()) <= 4 {
-		return oneImage(f(e.sameType(e.asImage(a), e.asImage(b))))
+func (e *evaluation) constant() *operand {
+	for _, t := range e.node.numbers { // "value", "value_ints", …: there is one.
+		return &operand{known: t}
 	}
-	x, y := e.plain(a), e.plain(b)
-	rank := max(x.Rank(), y.Rank())
-	return one(f(e.sameType(ranked(x, rank), ranked(y, rank))))
+	exceptions.Panicf("a constant without a value of numbers")
+	return nil
+}
+
+// repeated returns a constant of a shape.
+func repeated(kind int, value float64, dims ...int) *operand {
+	if err := sized(dims, maxConstant); err != nil {
+		exceptions.Panicf("a constant %v", err)
+	}
+	return &operand{known: &tensor{kind: kind, dims: dims, x: slices.Repeat([]float64{value}, product(dims))}}
+}
+
+func (e *evaluation) constantOfShape() *operand {
+	if t := e.node.numbers["value"]; t != nil && t.size() == 1 {
+		return repeated(t.kind, t.floats()[0], e.in[0].integers()...)
+	}
+	return repeated(float32Type, 0, e.in[0].integers()...)
+}
+
+func (e *evaluation) sequence() *operand {
+	from, step := e.scalar(0, 0), e.scalar(2, 0)
+	count := math.Ceil((e.scalar(1, 0) - from) / step)
+	if !(math.Abs(count) <= maxConstant) {
+		exceptions.Panicf("a range of %g values: want at most %d", count, maxConstant)
+	}
+	o := repeated(e.in[0].known.kind, from, max(0, int(count)))
+	for i := range o.known.x {
+		o.known.x[i] += float64(i) * step
+	}
+	return o
+}
+
+// cast is Cast and CastLike. Nodes are floating-point.
+func (e *evaluation) cast() *operand {
+	to := e.node.integer("to", float32Type)
+	if like := e.in[1]; like != nil && like.known != nil {
+		to = like.known.kind
+	}
+	if t := e.in[0].known; t != nil && t.size() <= maxConstant {
+		return &operand{known: t.as(to)}
+	}
+	if to != float32Type {
+		exceptions.Panicf("to the type %d, which is not supported: export in float32", to)
+	}
+	return e.in[0]
+}
+
+// all applies a function of two values to all inputs, which are broadcast, as NumPy does. Of two types it takes that of
+// the computation.
+func (e *evaluation) all(f func(a, b *Node) *Node) *operand {
+	out := e.in[0]
+	for i := 1; i < len(e.node.in); i++ {
+		b := e.in[i]
+		switch {
+		case b == nil:
+			exceptions.Panicf("has no input %d", i)
+		case (out.last != nil || b.last != nil) && len(out.dims()) <= 4 && len(b.dims()) <= 4:
+			out = &operand{last: f(e.sameType(e.asImage(out), e.asImage(b)))}
+		default:
+			x, y := e.plain(out), e.plain(b)
+			rank := max(x.Rank(), y.Rank())
+			out = &operand{n: f(e.sameType(ExpandLeftToRank(x, rank), ExpandLeftToRank(y, rank)))}
+		}
+	}
+	return out
 }
 
 // asImage returns an operand with axes of length 1 in front up to four, its channels last.
@@ -139,55 +240,19 @@ func (e *evaluation) asImage(o *operand) *Node {
 	if o.last != nil {
 		return o.last
 	}
-	return TransposeAllAxes(ranked(e.plain(o), 4), 0, 2, 3, 1)
-}
-
-func ranked(x *Node, rank int) *Node {
-	for x.Rank() < rank {
-		x = ExpandAxes(x, 0)
-	}
-	return x
+	return TransposeAllAxes(ExpandLeftToRank(e.plain(o), 4), 0, 2, 3, 1)
 }
 
 func (e *evaluation) sameType(a, b *Node) (x, y *Node) {
 	if a.DType() != b.DType() {
-		if !a.DType().IsFloat() || !b.DType().IsFloat() {
-			exceptions.Panicf("of the types %s and %s", a.DType(), b.DType())
-		}
 		return ConvertDType(a, e.dtype), ConvertDType(b, e.dtype)
 	}
 	return a, b
 }
 
-// in32 computes in float32 and returns the type of the computation.
-func (e *evaluation) in32(x *Node, f func(x *Node) *Node) *Node {
-	return ConvertDType(f(ConvertDType(x, dtypes.Float32)), x.DType())
-}
-
-func (e *evaluation) cast() []*operand {
-	if to := e.node.integer("to", float32Type); to != float32Type {
-		exceptions.Panicf("to the type %d, which is not supported: export in float32", to)
-	}
-	return e.each(e.in[0], func(x *Node) *Node {
-		if x.DType().IsFloat() {
-			return x
-		}
-		return ConvertDType(x, e.dtype)
-	})
-}
-
-func (e *evaluation) clip() []*operand {
-	limit := func(i int, name string, or float64) float64 {
-		if o := e.in[i]; o != nil {
-			if o.known == nil || o.known.size() != 1 {
-				exceptions.Panicf("limits that are no constants")
-			}
-			return o.known.floats()[0]
-		}
-		return e.node.float(name, or)
-	}
-	low, high := limit(1, "min", math.Inf(-1)), limit(2, "max", math.Inf(1))
-	return e.each(e.in[0], func(x *Node) *Node { return clipped(x, low, high) })
+// exactly computes in float32 and returns the type of x.
+func (e *evaluation) exactly(x *Node, f func(x *Node) *Node) *Node {
+	return ConvertDType(f(ConvertDType(x, e.exact)), x.DType())
 }
 
 // clipped limits x. Its gradient is 0 outside the limits and on them, as that of PyTorch's ReLU6; that of clamp is 1 on
@@ -206,46 +271,32 @@ func clipped(x *Node, low, high float64) *Node {
 	return y
 }
 
-func (e *evaluation) gelu() []*operand {
-	tanh := e.node.attributes["approximate"].s == "tanh"
-	return e.each(e.in[0], func(x *Node) *Node {
-		if tanh {
-			inner := MulScalar(Add(x, MulScalar(Mul(x, Square(x)), 0.044715)), math.Sqrt(2/math.Pi))
-			return MulScalar(Mul(x, OnePlus(Tanh(inner))), 0.5)
-		}
-		return MulScalar(Mul(x, OnePlus(Erf(MulScalar(x, math.Sqrt2/2)))), 0.5)
-	})
-}
-
-func (e *evaluation) where() []*operand {
-	c, a, b := e.plain(e.in[0]), e.plain(e.in[1]), e.plain(e.in[2])
-	rank := max(c.Rank(), a.Rank(), b.Rank())
-	a, b = e.sameType(ranked(a, rank), ranked(b, rank))
-	dims := slices.Clone(a.Shape().Dimensions)
-	c = ranked(c, rank)
-	for i := range dims {
-		for _, x := range []*Node{b, c} {
-			if dims[i] == 1 {
-				dims[i] = x.Shape().Dim(i)
+func (e *evaluation) where() *operand {
+	a, b := e.sameType(e.plain(e.in[1]), e.plain(e.in[2]))
+	all := []*Node{e.plain(e.in[0]), a, b}
+	var dims []int
+	for _, x := range all {
+		dims = slices.Concat(slices.Repeat([]int{1}, max(0, x.Rank()-len(dims))), dims)
+	}
+	for i, x := range all {
+		all[i] = ExpandLeftToRank(x, len(dims))
+		for j, d := range all[i].Shape().Dimensions {
+			if dims[j] == 1 {
+				dims[j] = d
 			}
 		}
 	}
 	e.fits(dims)
-	return one(Where(BroadcastToDims(c, dims...), BroadcastToDims(a, dims...), BroadcastToDims(b, dims...)))
-}
-
-// fits panics if a shape is too large for a value.
-func (e *evaluation) fits(dims []int) {
-	if err := sized(dims, maxElements); err != nil {
-		exceptions.Panicf("gives a tensor %v", err)
+	for i, x := range all {
+		all[i] = BroadcastToDims(x, dims...)
 	}
+	return &operand{n: Where(NotEqual(all[0], ZerosLike(all[0])), all[1], all[2])}
 }
 
 // window reads how the kernel of a node, of a size, slides over images.
 func (e *evaluation) window(kernel []int) backbone.Window {
-	a := e.node.attributes
 	get := func(name string, count, or int) []int {
-		v := a[name].ints
+		v := e.node.integers(name)
 		if v == nil {
 			v = slices.Repeat([]int{or}, count)
 		}
@@ -255,8 +306,8 @@ func (e *evaluation) window(kernel []int) backbone.Window {
 		return v
 	}
 	strides, dilations, pads := get("strides", 2, 1), get("dilations", 2, 1), get("pads", 4, 0)
-	if auto := a["auto_pad"].s; auto != "" && auto != "NOTSET" || len(kernel) != 2 || strides[0] != strides[1] ||
-		dilations[0] != dilations[1] || strides[0] < 1 || dilations[0] < 1 {
+	if auto := e.node.texts["auto_pad"]; auto != "" && auto != "NOTSET" || len(kernel) != 2 || strides[0] < 1 ||
+		strides[0] != strides[1] || dilations[0] != dilations[1] || dilations[0] < 1 {
 		exceptions.Panicf("a window of %v with strides %v, dilations %v, padding %q: want two axes, one stride and one "+
 			"dilation", kernel, strides, dilations, auto)
 	}
@@ -268,8 +319,8 @@ func (e *evaluation) window(kernel []int) backbone.Window {
 		Groups: e.node.integer("group", 1)}
 }
 
-func (e *evaluation) convolution() []*operand {
-	images, kernel := e.image(e.in[0]), e.typed(e.in[1])
+func (e *evaluation) convolution(images *Node) *Node {
+	kernel := e.typed(e.in[1])
 	if kernel.Rank() != 4 {
 		exceptions.Panicf("with a kernel of shape %s: want [O, C, H, W]", kernel.Shape())
 	}
@@ -279,48 +330,19 @@ func (e *evaluation) convolution() []*operand {
 	}
 	y := backbone.Conv2D(images, TransposeAllAxes(kernel, 2, 3, 1, 0), w)
 	e.flop += 2 * y.Shape().Size() * product(kernel.Shape().Dimensions[1:])
-	if b := e.in[2]; b != nil && !(b.known != nil && !slices.ContainsFunc(b.known.floats(), func(x float64) bool {
-		return x != 0 // PyTorch exports zeros for no bias.
-	})) {
-		y = Add(y, Reshape(e.typed(b), 1, 1, 1, -1))
+	b := e.in[2] // PyTorch exports zeros for no bias.
+	if b == nil || b.known != nil && !slices.ContainsFunc(b.known.floats(), func(x float64) bool { return x != 0 }) {
+		return y
 	}
-	return oneImage(y)
+	return Add(y, Reshape(e.typed(b), 1, 1, 1, -1))
 }
 
-func (e *evaluation) batchNormalization() []*operand {
-	o := e.in[0]
-	rank := len(o.dims())
-	if rank != 2 && rank != 4 {
-		exceptions.Panicf("of a tensor of shape %v: want [N, C] or [N, C, H, W]", o.dims())
-	}
-	x := e.plain(o)
-	if rank == 4 {
-		x = e.image(o)
-	}
-	gamma, beta, epsilon := e.plain(e.in[1]), e.plain(e.in[2]), e.node.float("epsilon", backbone.Epsilon)
-	dims := x.Shape().Dimensions
-	flat := ConvertDType(Reshape(x, -1, dims[rank-1]), dtypes.Float32)
-	var y *Node
-	if e.pass.Training && !e.pass.Frozen && (e.trains(e.node.in[1]) || e.trains(e.node.in[2])) {
-		var m, v *Node
-		y, m, v = backbone.Normalize(flat, gamma, beta, epsilon)
-		if rows := float64(flat.Shape().Dim(0)); !e.pass.Again {
-			momentum := 1 - e.node.float("momentum", 0.9)
-			for i, to := range []*Node{m, MulScalar(v, rows/(rows-1))} {
-				running := e.scope.Store().GetVariable(variablePath(e.node.in[3+i]))
-				running.SetNodeValue(Add(MulScalar(running.NodeValue(e.g), 1-momentum), MulScalar(to, momentum)))
-			}
-		}
-	} else {
-		scale := Mul(gamma, Reciprocal(Sqrt(AddScalar(e.plain(e.in[4]), epsilon))))
-		shift := Sub(beta, Mul(e.plain(e.in[3]), scale))
-		y = Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0))
-	}
-	y = ConvertDType(Reshape(y, dims...), e.dtype)
-	if rank == 4 {
-		return oneImage(y)
-	}
-	return one(y)
+func (e *evaluation) batchNormalization(x *Node) *Node {
+	v := e.node.in
+	p := backbone.BatchNormalization{Weight: e.plain(e.in[1]), Bias: e.plain(e.in[2]), Mean: e.variable(v[3]),
+		Variance: e.variable(v[4]), Trained: e.trains(v[1]) || e.trains(v[2]),
+		Epsilon: e.node.float("epsilon", backbone.Epsilon), Momentum: 1 - e.node.float("momentum", 0.9)}
+	return p.Of(x, e.pass)
 }
 
 // trains reports whether the variable of a name is trained.
@@ -329,41 +351,33 @@ func (e *evaluation) trains(name string) bool {
 	return v != nil && v.Trainable
 }
 
-func (e *evaluation) layerNormalization() []*operand {
-	x := e.plain(e.in[0])
-	if axisOf(e.node.integer("axis", -1), x.Rank()) != x.Rank()-1 {
+func (e *evaluation) layerNormalization(x *Node) *Node {
+	if e.axis(-1, x.Rank()) != x.Rank()-1 {
 		exceptions.Panicf("over the axes from %d of %s: want the last axis", e.node.integer("axis", -1), x.Shape())
 	}
-	return one(e.in32(x, func(x *Node) *Node {
+	return e.exactly(x, func(x *Node) *Node {
 		centered := Sub(x, ReduceAndKeep(x, ReduceMean, -1))
 		variance := ReduceAndKeep(Square(centered), ReduceMean, -1)
 		y := Mul(centered, Reciprocal(Sqrt(AddScalar(variance, e.node.float("epsilon", 1e-5)))))
-		y = Mul(y, ranked(e.plain(e.in[1]), x.Rank()))
+		y = Mul(y, ExpandLeftToRank(e.plain(e.in[1]), x.Rank()))
 		if e.in[2] != nil {
-			y = Add(y, ranked(e.plain(e.in[2]), x.Rank()))
+			y = Add(y, ExpandLeftToRank(e.plain(e.in[2]), x.Rank()))
 		}
 		return y
-	}))
+	})
 }
 
-func (e *evaluation) lpNormalization() []*operand {
-	x := e.plain(e.in[0])
-	axis := axisOf(e.node.integer("axis", -1), x.Rank())
-	if e.node.integer("p", 2) != 2 {
-		exceptions.Panicf("of order %d: want 2", e.node.integer("p", 2))
+func (e *evaluation) lpNormalization(x *Node) *Node {
+	axis := e.axis(-1, x.Rank())
+	if p := e.node.integer("p", 2); p != 2 {
+		exceptions.Panicf("of order %d: want 2", p)
 	}
-	return one(e.in32(x, func(x *Node) *Node { return L2NormalizeWithEpsilon(x, 1e-24, axis) }))
-}
-
-func (e *evaluation) softmax() []*operand {
-	x := e.plain(e.in[0])
-	axis := axisOf(e.node.integer("axis", -1), x.Rank())
-	return one(e.in32(x, func(x *Node) *Node { return Softmax(x, axis) }))
+	return e.exactly(x, func(x *Node) *Node { return L2NormalizeWithEpsilon(x, 1e-24, axis) })
 }
 
 // pool is MaxPool and AveragePool.
-func (e *evaluation) pool() []*operand {
-	x, kernel := e.image(e.in[0]), e.node.attributes["kernel_shape"].ints
+func (e *evaluation) pool(x *Node) *Node {
+	kernel := e.node.integers("kernel_shape")
 	w := e.window(kernel)
 	if w.Dilation != 1 || kernel[0] != kernel[1] {
 		exceptions.Panicf("of windows %v with dilation %d: want squares without", kernel, w.Dilation)
@@ -379,9 +393,9 @@ func (e *evaluation) pool() []*operand {
 	}
 	if e.node.op == "MaxPool" {
 		if p := w.Pad[0]; w.Pad == [4]int{p, p, p, p} && p < size {
-			return oneImage(backbone.MaxPooling(x, size, s, p))
+			return backbone.MaxPooling(x, size, s, p)
 		}
-		return oneImage(backbone.MaxPooling(backbone.Border(x, w.Pad, -math.MaxFloat32), size, s, 0))
+		return backbone.MaxPooling(backbone.Border(x, w.Pad, -math.MaxFloat32), size, s, 0)
 	}
 	ones := Ones(e.g, x.Shape())
 	if e.node.integer("count_include_pad", 0) == 1 {
@@ -393,78 +407,64 @@ func (e *evaluation) pool() []*operand {
 		counted[i] = w.Pad[i] - counted[i]
 	}
 	sum := backbone.SumPooling(backbone.Border(x, w.Pad, 0), size, s)
-	return oneImage(Div(sum, backbone.SumPooling(backbone.Border(ones, counted, 0), size, s)))
+	return Div(sum, backbone.SumPooling(backbone.Border(ones, counted, 0), size, s))
 }
 
-func (e *evaluation) globalAveragePool() []*operand {
-	mean := func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, 1, 2) }
-	return oneImage(e.in32(e.image(e.in[0]), mean))
-}
+// channelsLast has the place of each axis of [N, C, H, W] in [N, H, W, C].
+var channelsLast = []int{0, 3, 1, 2}
 
-func (e *evaluation) reduce(f func(*Node, ...int) *Node) []*operand {
-	o := e.in[0]
+func (e *evaluation) reduce(f func(*Node, ...int) *Node) *operand {
+	o, keep := e.in[0], e.node.integer("keepdims", 1) == 1
 	rank := len(o.dims())
 	axes := e.axes(1, rank)
 	if len(axes) == 0 {
 		if e.node.integer("noop_with_empty_axes", 0) == 1 {
-			return e.in[:1]
+			return o
 		}
 		for i := range rank {
 			axes = append(axes, i)
 		}
 	}
-	keep := e.node.integer("keepdims", 1) == 1
-	if o.last != nil && o.n == nil && keep {
-		places := map[int]int{0: 0, 1: 3, 2: 1, 3: 2}
-		for i, a := range axes {
-			axes[i] = places[a]
-		}
-		return oneImage(e.in32(o.last, func(x *Node) *Node { return ReduceAndKeep(x, f, axes...) }))
-	}
-	return one(e.in32(e.plain(o), func(x *Node) *Node {
+	reduced := func(x *Node) *Node {
 		if keep {
 			return ReduceAndKeep(x, f, axes...)
 		}
 		return f(x, axes...)
-	}))
+	}
+	if keep && o.isImage() {
+		for i, a := range axes {
+			axes[i] = channelsLast[a]
+		}
+		return &operand{last: e.exactly(o.last, reduced)}
+	}
+	return &operand{n: e.exactly(e.plain(o), reduced)}
 }
 
-func (e *evaluation) pad() []*operand {
-	x := e.plain(e.in[0])
-	pads, axes := e.integers(e.in[1]), e.integers(e.in[3])
-	if mode := e.node.attributes["mode"].s; mode != "" && mode != "constant" {
+func (e *evaluation) pad(x *Node) *Node {
+	pads, axes := e.in[1].integers(), e.in[3].integers()
+	if mode := e.node.texts["mode"]; mode != "" && mode != "constant" {
 		exceptions.Panicf("of mode %q: want constant", mode)
 	}
-	fill := 0.0
-	if o := e.in[2]; o != nil {
-		if o.known == nil || o.known.size() != 1 {
-			exceptions.Panicf("with a value that is no constant")
-		}
-		fill = max(-math.MaxFloat32, min(o.known.floats()[0], math.MaxFloat32))
+	fill := max(-math.MaxFloat32, min(e.scalar(2, 0), math.MaxFloat32))
+	for i := 0; i < x.Rank() && e.in[3] == nil; i++ {
+		axes = append(axes, i)
 	}
-	if axes == nil {
-		for i := range x.Rank() {
-			axes = append(axes, i)
-		}
-	}
-	if len(pads) != 2*len(axes) {
-		exceptions.Panicf("of %d axes by %d numbers", len(axes), len(pads))
+	if len(pads) != 2*len(axes) || len(pads) > 0 && slices.Min(pads) < 0 {
+		exceptions.Panicf("of %d axes by %v", len(axes), pads)
 	}
 	for i, a := range axes {
 		axis, before, after := axisOf(a, x.Rank()), pads[i], pads[len(axes)+i]
 		dims := slices.Clone(x.Shape().Dimensions)
-		if dims[axis] += before + after; before < 0 || after < 0 {
-			exceptions.Panicf("by a negative number")
-		}
+		dims[axis] += before + after
 		e.fits(dims)
 		x = backbone.Extend(x, axis, before, after, fill)
 	}
-	return one(x)
+	return x
 }
 
 // matMul is NumPy's: leading axes are broadcast.
-func (e *evaluation) matMul() []*operand {
-	a, b := e.sameType(e.plain(e.in[0]), e.plain(e.in[1]))
+func (e *evaluation) matMul(x *Node) *Node {
+	a, b := e.sameType(x, e.plain(e.in[1]))
 	switch {
 	case a.Rank() < 2 || b.Rank() < 2:
 		exceptions.Panicf("of %s and %s: want at least two axes", a.Shape(), b.Shape())
@@ -472,7 +472,7 @@ func (e *evaluation) matMul() []*operand {
 		return e.product(DotGeneral(a, []int{a.Rank() - 1}, nil, b, []int{0}, nil), b.Shape().Dim(0))
 	}
 	rank := max(a.Rank(), b.Rank())
-	a, b = ranked(a, rank), ranked(b, rank)
+	a, b = ExpandLeftToRank(a, rank), ExpandLeftToRank(b, rank)
 	as, bs := slices.Clone(a.Shape().Dimensions), slices.Clone(b.Shape().Dimensions)
 	var batch []int
 	for i := range rank - 2 {
@@ -486,40 +486,33 @@ func (e *evaluation) matMul() []*operand {
 }
 
 // product counts the operations of a matrix product whose elements are sums of so many.
-func (e *evaluation) product(y *Node, sum int) []*operand {
+func (e *evaluation) product(y *Node, sum int) *Node {
 	e.flop += 2 * y.Shape().Size() * sum
-	return one(y)
+	return y
 }
 
-func (e *evaluation) gemm() []*operand {
-	a, b := e.sameType(e.plain(e.in[0]), e.plain(e.in[1]))
+func (e *evaluation) gemm(x *Node) *Node {
+	a, b := e.sameType(x, e.plain(e.in[1]))
 	if a.Rank() != 2 || b.Rank() != 2 {
 		exceptions.Panicf("of %s and %s: want matrices", a.Shape(), b.Shape())
 	}
-	transposed := func(name string) int { return bound(e.node.integer(name, 0), 1) }
-	y := DotGeneral(a, []int{1 - transposed("transA")}, nil, b, []int{transposed("transB")}, nil)
-	e.product(y, a.Shape().Dim(1-transposed("transA")))
-	if alpha := e.node.float("alpha", 1); alpha != 1 {
-		y = MulScalar(y, alpha)
+	ofA, ofB := 1-bound(e.node.integer("transA", 0), 1), bound(e.node.integer("transB", 0), 1)
+	y := e.product(DotGeneral(a, []int{ofA}, nil, b, []int{ofB}, nil), a.Shape().Dim(ofA))
+	if alpha, beta := e.node.float("alpha", 1), e.node.float("beta", 1); alpha != 1 || beta != 1 {
+		exceptions.Panicf("with alpha %g and beta %g: want 1", alpha, beta)
 	}
 	if e.in[2] == nil {
-		return one(y)
+		return y
 	}
-	c := ranked(e.plain(e.in[2]), 2)
-	if beta := e.node.float("beta", 1); beta != 1 {
-		c = MulScalar(c, beta)
-	}
-	return one(Add(e.sameType(y, c)))
+	return Add(e.sameType(y, ExpandLeftToRank(e.plain(e.in[2]), 2)))
 }
 
 // transpose brings axes into another order. A change between channels first and last costs nothing.
-func (e *evaluation) transpose() []*operand {
-	x, perm := e.in[0], e.node.attributes["perm"].ints
+func (e *evaluation) transpose() *operand {
+	x, perm := e.in[0], e.node.integers("perm")
 	rank := len(x.dims())
-	if perm == nil {
-		for i := range rank {
-			perm = append([]int{i}, perm...)
-		}
+	for i := rank - 1; i >= 0 && e.node.numbers["perm"] == nil; i-- {
+		perm = append(perm, i)
 	}
 	seen := make([]bool, rank)
 	for _, p := range perm {
@@ -528,69 +521,101 @@ func (e *evaluation) transpose() []*operand {
 	switch {
 	case len(perm) != rank || slices.Contains(seen, false):
 		exceptions.Panicf("of %d axes to %v", rank, perm)
-	case x.n == nil && x.last != nil && slices.Equal(perm, []int{0, 2, 3, 1}):
-		return one(x.last)
-	case slices.Equal(perm, []int{0, 3, 1, 2}):
-		return oneImage(e.plain(x))
+	case x.isImage() && slices.Equal(perm, []int{0, 2, 3, 1}):
+		return &operand{n: x.last}
+	case slices.Equal(perm, channelsLast):
+		return &operand{last: e.plain(x)}
 	}
-	return one(TransposeAllAxes(e.plain(x), perm...))
+	return &operand{n: TransposeAllAxes(e.plain(x), perm...)}
 }
 
-func (e *evaluation) reshaped(dims []int) []*operand {
+func (e *evaluation) reshaped(dims []int) *operand {
 	e.fits(dims)
-	return one(Reshape(e.plain(e.in[0]), dims...))
+	if t := e.in[0].known; e.folding {
+		return &operand{known: &tensor{kind: t.kind, dims: dims, x: t.floats()}}
+	}
+	return &operand{n: Reshape(e.plain(e.in[0]), dims...)}
 }
 
-func (e *evaluation) reshape() []*operand {
-	return e.reshaped(e.newShape(e.in[0].dims(), e.integers(e.in[1])))
+// newShape returns the shape that a Reshape asks for.
+func (e *evaluation) newShape(old []int) []int {
+	dims, open := e.in[1].integers(), -1
+	for i, d := range dims {
+		if d == 0 && e.node.integer("allowzero", 0) == 0 && i < len(old) {
+			dims[i] = old[i]
+		}
+		if d == -1 && open < 0 {
+			open, dims[i] = i, 1
+		}
+	}
+	if err := sized(dims, maxElements); err != nil {
+		exceptions.Panicf("to a tensor %v", err)
+	}
+	if rest := product(dims); open >= 0 && rest > 0 {
+		dims[open] = product(old) / rest
+	}
+	if product(dims) != product(old) {
+		exceptions.Panicf("of shape %v to %v: export with a fixed height and width", old, dims)
+	}
+	return dims
 }
 
-func (e *evaluation) flatten() []*operand {
-	dims := e.in[0].dims()
-	axis := bound(e.node.integer("axis", 1), len(dims))
-	return e.reshaped([]int{product(dims[:axis]), product(dims[axis:])})
+func (e *evaluation) unsqueezed(dims []int) []int {
+	rank := len(dims) + len(e.list("axes", 1))
+	if rank > maxRank {
+		exceptions.Panicf("to %d axes: want at most %d", rank, maxRank)
+	}
+	dims = slices.Clone(dims)
+	for _, a := range e.axes(1, rank) {
+		dims = slices.Insert(dims, min(a, len(dims)), 1)
+	}
+	return dims
 }
 
-func (e *evaluation) concat() []*operand {
-	images, rank := true, len(e.in[0].dims())
+func (e *evaluation) squeezed(dims []int) []int {
+	axes, out := e.axes(1, len(dims)), []int{}
+	for i, d := range dims {
+		if d != 1 || len(axes) > 0 && !slices.Contains(axes, i) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (e *evaluation) concat() *operand {
 	var all []*Node
-	for i := range e.node.in {
-		if e.in[i] == nil {
+	images := !slices.ContainsFunc(e.in[:len(e.node.in)], func(o *operand) bool { return o == nil || !o.isImage() })
+	axis := e.axis(0, len(e.in[0].dims()))
+	for i, o := range e.in[:len(e.node.in)] {
+		switch {
+		case o == nil:
 			exceptions.Panicf("of nothing at input %d", i)
+		case images:
+			all = append(all, o.last)
+		case o.known == nil || o.known.size() > 0:
+			all = append(all, e.typed(o))
 		}
-		images = images && e.in[i].last != nil && e.in[i].n == nil
 	}
-	axis := axisOf(e.node.integer("axis", 0), rank)
-	for i := range e.node.in {
-		if images {
-			all = append(all, e.in[i].last)
-			continue
-		}
-		x := e.plain(e.in[i])
-		if x.DType().IsFloat() {
-			x = ConvertDType(x, e.dtype)
-		}
-		all = append(all, x)
+	switch {
+	case images:
+		return &operand{last: Concatenate(all, channelsLast[axis])}
+	case len(all) == 0:
+		return e.in[0]
 	}
-	if images {
-		return oneImage(Concatenate(all, []int{0, 3, 1, 2}[axis]))
-	}
-	return one(Concatenate(all, axis))
+	return &operand{n: Concatenate(all, axis)}
 }
 
-func (e *evaluation) expand() []*operand {
-	x, dims := e.plain(e.in[0]), slices.Clone(e.integers(e.in[1]))
-	x = ranked(x, len(dims))
-	for len(dims) < x.Rank() {
-		dims = slices.Insert(dims, 0, 1)
-	}
+func (e *evaluation) expand(x *Node) *Node {
+	dims := e.in[1].integers()
+	x = ExpandLeftToRank(x, max(x.Rank(), len(dims)))
+	dims = slices.Concat(slices.Repeat([]int{1}, x.Rank()-len(dims)), dims)
 	for i := range dims {
 		if dims[i] == 1 {
 			dims[i] = x.Shape().Dim(i)
 		}
 	}
 	e.fits(dims)
-	return one(BroadcastToDims(x, dims...))
+	return BroadcastToDims(x, dims...)
 }
 
 // part returns a part of an axis.
@@ -603,76 +628,84 @@ func part(x *Node, axis, from, to int) *Node {
 	return Slice(x, specs...)
 }
 
-func (e *evaluation) slice() []*operand {
-	x := e.plain(e.in[0])
-	specs := make([]SliceAxisSpec, x.Rank())
-	for i, s := range e.slices(x.Shape().Dimensions) {
-		if s.count() < 1 {
-			exceptions.Panicf("of [%d:%d:%d] of axis %d of %s", s.from, s.to, s.step, i, x.Shape())
-		}
-		specs[i] = AxisRange(s.from, s.to).Stride(s.step)
+// bound returns an index as Slice counts, from 0 to d.
+func bound(i, d int) int {
+	if i < 0 {
+		i += d
 	}
-	return one(Slice(x, specs...))
+	return max(0, min(i, d))
 }
 
-// pieces divides an axis into parts of the given sizes; the last size repeats.
-func (e *evaluation) pieces(axis int, sizes []int) (out []*operand) {
+func (e *evaluation) slice() *operand {
+	dims := slices.Clone(e.in[0].dims())
+	starts, ends, axes, steps := e.in[1].integers(), e.in[2].integers(), e.in[3].integers(), e.in[4].integers()
+	for i := range starts {
+		if e.in[3] == nil {
+			axes = append(axes, i)
+		}
+		if e.in[4] == nil {
+			steps = append(steps, 1)
+		}
+	}
+	if len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) {
+		exceptions.Panicf("of %d starts, %d ends, %d axes and %d steps", len(starts), len(ends), len(axes), len(steps))
+	}
+	specs := slices.Repeat([]SliceAxisSpec{AxisRange()}, len(dims))
+	for i, axis := range axes {
+		axis = axisOf(axis, len(dims))
+		from, to := bound(starts[i], dims[axis]), bound(ends[i], dims[axis])
+		switch {
+		case steps[i] < 1 || from >= to && !e.folding:
+			exceptions.Panicf("of [%d:%d:%d] of axis %d of %v", from, to, steps[i], axis, dims)
+		case from >= to:
+			dims[axis] = 0
+			return repeated(e.in[0].known.kind, 0, dims...)
+		}
+		specs[axis] = AxisRange(from, to).Stride(steps[i])
+	}
+	return &operand{n: Slice(e.plain(e.in[0]), specs...)}
+}
+
+// split divides an axis into parts of some sizes, of which the last repeats. It is Split and SplitToSequence.
+func (e *evaluation) split() *operand {
 	x := e.plain(e.in[0])
-	for from := 0; from < x.Shape().Dim(axis); {
-		if len(sizes) == 0 || len(out) >= maxWindow {
+	axis := e.axis(0, x.Rank())
+	length, sizes, squeeze := x.Shape().Dim(axis), e.list("split", 1), false
+	if sizes == nil && e.node.op == "Split" {
+		sizes = []int{(length + len(e.node.out) - 1) / len(e.node.out)}
+	} else if sizes == nil {
+		sizes, squeeze = []int{1}, e.node.integer("keepdims", 1) == 0
+	}
+	out := &operand{parts: []*operand{}}
+	for from := 0; from < length; {
+		if len(sizes) == 0 || len(out.parts) >= maxWindow {
 			exceptions.Panicf("in more than %d parts, or none", maxWindow)
 		}
-		size := sizes[min(len(out), len(sizes)-1)]
-		out = append(out, &operand{n: part(x, axis, from, min(from+size, x.Shape().Dim(axis)))})
-		from += size
+		to := min(from+sizes[min(len(out.parts), len(sizes)-1)], length)
+		y := part(x, axis, from, to)
+		if from = to; squeeze {
+			y = Squeeze(y, axis)
+		}
+		out.parts = append(out.parts, &operand{n: y})
 	}
 	return out
 }
 
-func (e *evaluation) split() []*operand {
-	dims := e.in[0].dims()
-	axis := axisOf(e.node.integer("axis", 0), len(dims))
-	sizes := e.node.attributes["split"].ints
-	if e.in[1] != nil {
-		sizes = e.integers(e.in[1])
-	}
-	if sizes == nil {
-		sizes = []int{(dims[axis] + len(e.node.out) - 1) / len(e.node.out)}
-	}
-	return e.pieces(axis, sizes)
-}
-
-func (e *evaluation) splitToSequence() []*operand {
-	axis, sizes := axisOf(e.node.integer("axis", 0), len(e.in[0].dims())), []int{1}
-	if e.in[1] != nil {
-		sizes = e.integers(e.in[1])
-	}
-	parts := e.pieces(axis, sizes)
-	if e.in[1] == nil && e.node.integer("keepdims", 1) == 0 {
-		for _, p := range parts {
-			p.n = Squeeze(p.n, axis)
-		}
-	}
-	return []*operand{{parts: parts}}
-}
-
-func (e *evaluation) sequenceAt() []*operand {
-	at := e.integers(e.in[1])
+func (e *evaluation) sequenceAt() *operand {
+	at := e.in[1].integers()
 	if len(at) != 1 || e.in[0].parts == nil {
 		exceptions.Panicf("of no sequence, or not one place")
 	}
-	return e.in[0].parts[axisOf(at[0], len(e.in[0].parts)):][:1]
+	return e.in[0].parts[axisOf(at[0], len(e.in[0].parts))]
 }
 
-func (e *evaluation) gather() []*operand {
-	x, index := e.plain(e.in[0]), e.integers(e.in[1])
-	axis := axisOf(e.node.integer("axis", 0), x.Rank())
-	dims := x.Shape().Dimensions
-	return e.taken(x, axis, index, slices.Concat(dims[:axis], e.in[1].dims(), dims[axis+1:]))
+func (e *evaluation) gather(x *Node) *Node {
+	axis, dims := e.axis(0, x.Rank()), x.Shape().Dimensions
+	return e.taken(x, axis, e.in[1].integers(), slices.Concat(dims[:axis], e.in[1].dims(), dims[axis+1:]))
 }
 
-func (e *evaluation) gatherND() []*operand {
-	x, index, at := e.plain(e.in[0]), e.integers(e.in[1]), e.in[1].dims()
+func (e *evaluation) gatherND(x *Node) *Node {
+	index, at := e.in[1].integers(), e.in[1].dims()
 	dims := x.Shape().Dimensions
 	if e.node.integer("batch_dims", 0) != 0 || len(at) == 0 || at[len(at)-1] < 1 || at[len(at)-1] > len(dims) {
 		exceptions.Panicf("of %s by indices of shape %v", x.Shape(), at)
@@ -692,16 +725,16 @@ func (e *evaluation) gatherND() []*operand {
 
 // taken takes parts of an axis: few as slices, many by a product with one-hot rows, whose gradient adds up in the same
 // order on every backend.
-func (e *evaluation) taken(x *Node, axis int, index, dims []int) []*operand {
+func (e *evaluation) taken(x *Node, axis int, index, dims []int) *Node {
 	size := x.Shape().Dim(axis)
 	for i := range index {
 		index[i] = axisOf(index[i], size)
 	}
 	e.fits(dims)
-	if len(index) == 0 || len(index) > maxConstant || len(index) > maxWindow && !x.DType().IsFloat() {
+	if len(index) == 0 || len(index) > maxConstant {
 		exceptions.Panicf("of %d indices", len(index))
 	}
-	if len(index) <= 8 || !x.DType().IsFloat() {
+	if len(index) <= 8 {
 		var parts []*Node
 		for _, i := range index {
 			parts = append(parts, part(x, axis, i, i+1))
@@ -709,7 +742,7 @@ func (e *evaluation) taken(x *Node, axis int, index, dims []int) []*operand {
 		if len(parts) > 1 {
 			parts[0] = Concatenate(parts, axis)
 		}
-		return one(Reshape(parts[0], dims...))
+		return Reshape(parts[0], dims...)
 	}
 	e.fits([]int{len(index), size})
 	at := make([]int32, len(index))
@@ -727,5 +760,5 @@ func (e *evaluation) taken(x *Node, axis int, index, dims []int) []*operand {
 			order[i] = i
 		}
 	}
-	return one(Reshape(TransposeAllAxes(y, order...), dims...))
+	return Reshape(TransposeAllAxes(y, order...), dims...)
 }

@@ -14,8 +14,9 @@ import (
 const (
 	maxNodes    = 20_000
 	maxElements = 1 << 28 // Of a value of the graph.
-	maxConstant = 1 << 16 // Elements of a constant that is computed with on the host.
-	maxHost     = 1 << 24 // Elements of all constants on the host together.
+	maxConstant = 1 << 16 // Elements of a constant that is computed with while the graph is built.
+	maxHost     = 1 << 24 // Elements of all that is computed so.
+	maxFolded   = 1 << 12 // Nodes that are.
 	maxRank     = 8
 	maxWindow   = 1 << 10 // Places of a kernel or a pooling window.
 )
@@ -55,7 +56,7 @@ func (t *tensor) float32s() []float32 {
 	return out
 }
 
-// floats returns the values of a constant, which the caller does not change. They are rounded to the tensor's type.
+// floats returns the values of a constant, which the caller does not change.
 func (t *tensor) floats() []float64 {
 	if t.x == nil && t.raw != nil {
 		t.x = make([]float64, t.size())
@@ -75,6 +76,15 @@ func (t *tensor) floats() []float64 {
 		}
 	}
 	return t.x
+}
+
+// integers returns the values of a tensor as indices: the end of an axis is the largest int64, which is clamped.
+func (t *tensor) integers() []int {
+	out := make([]int, t.size())
+	for i, x := range t.floats() {
+		out[i] = int(max(-1<<40, min(x, 1<<40)))
+	}
+	return out
 }
 
 func product(dims []int) int {
@@ -99,33 +109,27 @@ func sized(dims []int, most int) error {
 
 // node is a NodeProto.
 type node struct {
-	name, op   string
-	in, out    []string
-	attributes map[string]attribute
+	name, op string
+	in, out  []string
+	texts    map[string]string  // Attributes that are texts.
+	numbers  map[string]*tensor // Attributes that are numbers or tensors.
 }
 
 func (n *node) String() string { return fmt.Sprintf("node %.80q (%.40s)", n.name, n.op) }
 
-// attribute is an AttributeProto.
-type attribute struct {
-	f      float32
-	i      int
-	s      string
-	t      *tensor
-	ints   []int
-	floats []float64
+// integers returns the values of an attribute, nil without it.
+func (n *node) integers(name string) []int {
+	if t := n.numbers[name]; t != nil {
+		return t.integers()
+	}
+	return nil
 }
 
-func (n *node) integer(name string, or int) int {
-	if a, ok := n.attributes[name]; ok {
-		return a.i
-	}
-	return or
-}
+func (n *node) integer(name string, or int) int { return int(n.float(name, float64(or))) }
 
 func (n *node) float(name string, or float64) float64 {
-	if a, ok := n.attributes[name]; ok {
-		return float64(a.f)
+	if t := n.numbers[name]; t != nil && t.size() == 1 {
+		return max(-1<<62, min(t.floats()[0], 1<<62))
 	}
 	return or
 }
@@ -135,45 +139,41 @@ type field struct {
 	number protowire.Number
 	v      uint64
 	data   []byte
-	width  int // Of a number of fixed width, 4 or 8.
+	raw    []byte // All of it, as it was read.
 }
 
 var errTruncated = errors.New("not an ONNX file, or not all of it")
 
-// fields calls f for each field of a message.
-func fields(b []byte, f func(field) error) error {
+// fields calls f for each field of the messages in b at the end of a path.
+func fields(b []byte, f func(field) error, path ...protowire.Number) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
+		if n < 0 || typ == protowire.StartGroupType {
 			return errTruncated
 		}
-		b = b[n:]
-		x := field{number: num}
-		switch typ {
+		m := protowire.ConsumeFieldValue(num, typ, b[n:])
+		if m < 0 {
+			return errTruncated
+		}
+		x := field{number: num, raw: b[:n+m]}
+		switch value := b[n : n+m : n+m]; typ {
 		case protowire.VarintType:
-			x.v, n = protowire.ConsumeVarint(b)
+			x.v, _ = protowire.ConsumeVarint(value)
 		case protowire.Fixed32Type:
-			n, x.width = 4, 4
-			if len(b) >= n {
-				x.v, x.data = uint64(binary.LittleEndian.Uint32(b)), b[:n:n]
-			}
+			x.v, x.data = uint64(binary.LittleEndian.Uint32(value)), value
 		case protowire.Fixed64Type:
-			n, x.width = 8, 8
-			if len(b) >= n {
-				x.v, x.data = binary.LittleEndian.Uint64(b), b[:n:n]
-			}
-		case protowire.BytesType:
-			if x.data, n = protowire.ConsumeBytes(b); n >= 0 && x.data == nil {
-				x.data = []byte{}
-			}
+			x.data = value
 		default:
-			return errTruncated
+			x.data, _ = protowire.ConsumeBytes(value)
 		}
-		if n < 0 || n > len(b) {
-			return errTruncated
+		b = b[n+m:]
+		var err error
+		if len(path) == 0 {
+			err = f(x)
+		} else if num == path[0] {
+			err = fields(x.data, f, path[1:]...)
 		}
-		b = b[n:]
-		if err := f(x); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -196,8 +196,7 @@ func (x field) integers() (out []int) {
 }
 
 func parseTensor(b []byte) (*tensor, error) {
-	t := &tensor{dims: []int{}}
-	external := false
+	t, external := &tensor{dims: []int{}}, false
 	err := fields(b, func(x field) error {
 		switch x.number {
 		case 1:
@@ -207,9 +206,7 @@ func parseTensor(b []byte) (*tensor, error) {
 		case 4, 10: // float_data and double_data have the layout of raw_data.
 			t.raw = append(t.raw[:len(t.raw):len(t.raw)], x.data...)
 		case 5, 7:
-			for _, i := range x.integers() {
-				t.x = append(t.x, float64(i))
-			}
+			t.append(x)
 		case 8:
 			t.name = string(x.data)
 		case 9:
@@ -243,8 +240,15 @@ func parseTensor(b []byte) (*tensor, error) {
 	return t, nil
 }
 
+// append adds the whole numbers of a field.
+func (t *tensor) append(x field) {
+	for _, i := range x.integers() {
+		t.x = append(t.x, float64(i))
+	}
+}
+
 func parseNode(b []byte) (*node, error) {
-	n := &node{attributes: map[string]attribute{}}
+	n := &node{texts: map[string]string{}, numbers: map[string]*tensor{}}
 	err := fields(b, func(x field) error {
 		switch text := string(x.data); x.number {
 		case 1:
@@ -256,9 +260,7 @@ func parseNode(b []byte) (*node, error) {
 		case 4:
 			n.op = text
 		case 5:
-			name, a, err := parseAttribute(x.data)
-			n.attributes[name] = a
-			return err
+			return n.parseAttribute(x.data)
 		case 7:
 			if text != "" && text != "ai.onnx" {
 				return fmt.Errorf("an operator of the domain %.40q: export with torch.onnx.export, optimize=False", text)
@@ -275,72 +277,69 @@ func parseNode(b []byte) (*node, error) {
 	return n, nil
 }
 
-func parseAttribute(b []byte) (name string, a attribute, err error) {
-	err = fields(b, func(x field) (err error) {
+// parseAttribute reads an AttributeProto. A number is a tensor without axes, several are one with one axis.
+func (n *node) parseAttribute(b []byte) error {
+	name, list := textOf(b), &tensor{kind: int64Type, x: []float64{}}
+	number := func(kind int, v float64) { n.numbers[name] = &tensor{kind: kind, dims: []int{}, x: []float64{v}} }
+	return fields(b, func(x field) (err error) {
 		switch x.number {
-		case 1:
-			name = string(x.data)
 		case 2:
-			a.f = math.Float32frombits(uint32(x.v))
+			number(float32Type, float64(math.Float32frombits(uint32(x.v))))
 		case 3:
-			a.i = int(int64(x.v))
+			number(int64Type, float64(int64(x.v)))
 		case 4:
-			a.s = string(x.data)
+			n.texts[name] = string(x.data)
 		case 5:
-			a.t, err = parseTensor(x.data)
+			n.numbers[name], err = parseTensor(x.data)
 		case 6, 10, 11:
 			err = errors.New("a graph in an operator: export without control flow")
 		case 7:
 			for c := range slices.Chunk(x.data, 4) {
-				if len(c) == 4 {
-					a.floats = append(a.floats, float64(math.Float32frombits(binary.LittleEndian.Uint32(c))))
+				if list.kind = float32Type; len(c) == 4 {
+					list.x = append(list.x, float64(math.Float32frombits(binary.LittleEndian.Uint32(c))))
 				}
 			}
 		case 8:
-			a.ints = append(a.ints, x.integers()...)
+			list.append(x)
+		}
+		if len(list.x) > 0 || x.number == 20 && (x.v == 6 || x.v == 7) { // Of an empty list there is the type alone.
+			list.dims, n.numbers[name] = []int{len(list.x)}, list
 		}
 		return err
 	})
-	return name, a, err
+}
+
+// textOf returns the first field of a message, which is a name or a key in all that have one.
+func textOf(b []byte) (text string) {
+	_ = fields(b, func(x field) error { // The caller meets the error, too.
+		if x.number == 1 {
+			text = string(x.data)
+		}
+		return nil
+	})
+	return text
 }
 
 // parseValue reads a ValueInfoProto: a tensor of float32 whose axes are −1 where they may have any size.
 func parseValue(b []byte) (name string, dims []int, err error) {
-	kind := uint64(0)
-	axis := func(x field) error {
-		d := -1
-		err := fields(x.data, func(x field) error {
-			if x.number == 1 && x.data == nil {
-				d = int(int64(x.v))
-			}
-			return nil
-		})
-		dims = append(dims, d)
-		return err
-	}
-	tensorType := func(x field) error {
+	name, kind := textOf(b), uint64(0)
+	err = fields(b, func(x field) error {
 		switch x.number {
 		case 1:
 			kind = x.v
 		case 2:
-			return fields(x.data, axis)
-		}
-		return nil
-	}
-	err = fields(b, func(x field) error {
-		switch x.number {
-		case 1:
-			name = string(x.data)
-		case 2:
 			return fields(x.data, func(x field) error {
-				if x.number != 1 {
+				dims = append(dims, -1)
+				return fields(x.data, func(x field) error {
+					if x.number == 1 && x.data == nil {
+						dims[len(dims)-1] = int(int64(x.v))
+					}
 					return nil
-				}
-				return fields(x.data, tensorType)
+				})
 			})
 		}
 		return nil
-	})
+	}, 2, 1)
 	if err == nil && kind != float32Type {
 		err = fmt.Errorf("%.80q is of type %d: want a tensor of float32", name, kind)
 	}

@@ -30,38 +30,19 @@ func (n *Network) Write(store *model.Store, head *Head, meta map[string]string) 
 			graph, err := n.writeGraph(x.data, store, head)
 			out = onnxpb.Message(out, 7, graph)
 			return err
-		case x.number == 14 && replaced(x, meta):
-			return nil
+		case x.number == 14:
+			if _, replaced := meta[textOf(x.data)]; replaced {
+				return nil
+			}
 		}
-		out = x.append(out)
+		out = append(out, x.raw...)
 		return nil
 	})
 	return onnxpb.Metadata(out, meta), err
 }
 
-// replaced reports whether a pair of the metadata has a key of meta.
-func replaced(pair field, meta map[string]string) (found bool) {
-	_ = fields(pair.data, func(x field) error { // Read has parsed it.
-		_, there := meta[string(x.data)]
-		found = found || x.number == 1 && there
-		return nil
-	})
-	return found
-}
-
 // remarks are the numbers of doc_string and metadata_props in the graph's nodes, inputs, outputs and values.
 var remarks = map[protowire.Number][]protowire.Number{1: {6, 9}, 11: {3, 4}, 12: {3, 4}, 13: {3, 4}}
-
-// without returns a message without the fields of some numbers.
-func without(data []byte, numbers []protowire.Number) (out []byte, err error) {
-	err = fields(data, func(x field) error {
-		if !slices.Contains(numbers, x.number) {
-			out = x.append(out)
-		}
-		return nil
-	})
-	return out, err
-}
 
 func (n *Network) writeGraph(graph []byte, store *model.Store, head *Head) (out []byte, err error) {
 	err = fields(graph, func(x field) error {
@@ -87,12 +68,17 @@ func (n *Network) writeGraph(graph []byte, store *model.Store, head *Head) (out 
 			out = onnxpb.Message(out, 5, onnxpb.Tensor(t.name, tensors.MustCopyFlatData[float32](value), t.dims...))
 			return nil
 		case remarks[x.number] != nil:
-			x.data, err = without(x.data, remarks[x.number])
-			if err != nil {
-				return err
-			}
+			rest := []byte{}
+			err := fields(x.data, func(part field) error {
+				if !slices.Contains(remarks[x.number], part.number) {
+					rest = append(rest, part.raw...)
+				}
+				return nil
+			})
+			out = onnxpb.Message(out, x.number, rest)
+			return err
 		}
-		out = x.append(out)
+		out = append(out, x.raw...)
 		return nil
 	})
 	if err != nil || head == nil {
@@ -146,19 +132,4 @@ func writeEmbeddings(out []byte, x string, width int, layers []Linear) []byte {
 	}
 	node("LpNormalization", "embeddings", []string{x}, onnxpb.Int("axis", 1))
 	return onnxpb.Message(out, 12, onnxpb.Value("embeddings", "N", width))
-}
-
-// append writes a field as it was read.
-func (x field) append(b []byte) []byte {
-	switch {
-	case x.data == nil:
-		return onnxpb.Number(b, x.number, int(x.v))
-	case x.width == 0:
-		return onnxpb.Message(b, x.number, x.data)
-	}
-	typ := protowire.Fixed32Type
-	if x.width == 8 {
-		typ = protowire.Fixed64Type
-	}
-	return append(protowire.AppendTag(b, x.number, typ), x.data...)
 }
