@@ -1,7 +1,9 @@
 package backbone
 
 import (
+	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -16,70 +18,189 @@ const LoRAAlpha = "lora_alpha"
 // The ends of the names of low-rank matrices, behind the name of their weight without ".weight", as PEFT has them.
 const (
 	lowRankA = ".lora_A.weight" // [rank, in]
-	lowRankB = ".lora_B.weight" // [out, rank]
+	lowRankB = ".lora_B.weight" // [rows, rank]
 )
 
-// LowRank names the matrices A [rank, in] and B [out, rank] beside a weight [out, in].
-func LowRank(weight string) (a, b string) {
+// LowRank names the matrices A [rank, in] and B [rows, rank] beside a weight [out, in], or beside its rows of a part;
+// see [Rows].
+func LowRank(weight, part string) (a, b string) {
 	name := strings.TrimSuffix(weight, ".weight")
+	if part != "" {
+		name += "." + part
+	}
 	return name + lowRankA, name + lowRankB
 }
 
-// IsLowRankA and IsLowRankB report whether a weight is such a matrix, by its name.
-func IsLowRankA(name string) bool { return strings.HasSuffix(name, lowRankA) }
-func IsLowRankB(name string) bool { return strings.HasSuffix(name, lowRankB) }
+// IsLowRank reports whether a weight is such a matrix, by its name, and whether it is an A.
+func IsLowRank(name string) (is, isA bool) {
+	isA = strings.HasSuffix(name, lowRankA)
+	return isA || strings.HasSuffix(name, lowRankB), isA
+}
 
-// MergeLowRank returns weights, a safetensors file, with W + (α/rank)·B·A in place of each weight W that has low-rank
-// matrices "….lora_A.weight" and "….lora_B.weight", and without these. Weights without the metadata [LoRAAlpha] are
+// Rows returns the rows from and to, which is the first behind them, that a part has of the out rows of a fused weight:
+// "q", "k" and "v" are its thirds, "2of4" the second of four equal parts, and "" is all of it.
+func Rows(part string, out int) (from, to int, err error) {
+	i, n := 1, 1
+	switch {
+	case part == "":
+	case len(part) == 1 && strings.Contains("qkv", part):
+		i, n = 1+strings.Index("qkv", part), 3
+	default:
+		first, last, _ := strings.Cut(part, "of")
+		i, _ = strconv.Atoi(first)
+		if n, _ = strconv.Atoi(last); part != fmt.Sprintf("%dof%d", i, n) || i < 1 || i > n {
+			return 0, 0, fmt.Errorf("rows %.40q: want q, k or v, which are thirds, or a part as in 2of4", part)
+		}
+	}
+	if out%n != 0 {
+		return 0, 0, fmt.Errorf("rows %s of %d: want a number of rows that %d divides", part, out, n)
+	}
+	return (i - 1) * out / n, i * out / n, nil
+}
+
+// lowRank is a pair of low-rank matrices beside rows of a weight.
+type lowRank struct {
+	weight   string
+	from, to int
+	a, b     entry
+}
+
+// lowRanks returns the low-rank matrices of weights, a safetensors file, and α/rank; none without [LoRAAlpha].
+func lowRanks(entries map[string]entry, meta map[string]string) (all []lowRank, alpha float64, err error) {
+	if meta[LoRAAlpha] == "" {
+		return nil, 0, nil
+	}
+	if alpha, err = strconv.ParseFloat(meta[LoRAAlpha], 64); err != nil {
+		return nil, 0, fmt.Errorf("the metadata %s is %.40q: want a number", LoRAAlpha, meta[LoRAAlpha])
+	}
+	for nameA, a := range entries {
+		name, isA := strings.CutSuffix(nameA, lowRankA)
+		if !isA {
+			continue
+		}
+		l := lowRank{a: a, b: entries[name+lowRankB]}
+		whole, part := name, ""
+		if i := strings.LastIndexByte(name, '.'); i > 0 {
+			whole, part = name[:i], name[i+1:]
+		}
+		found := false
+		for _, try := range [][2]string{{name + ".weight"}, {name}, {whole + ".weight", part}, {whole, part}} {
+			w, there := entries[try[0]]
+			if !there || found {
+				continue
+			}
+			found, l.weight = true, try[0]
+			if len(w.Shape) == 2 {
+				l.from, l.to, err = Rows(try[1], w.Shape[0])
+			}
+			if err != nil || len(w.Shape) != 2 || len(a.Shape) != 2 || a.DType != "F32" || l.b.DType != "F32" ||
+				w.DType != "F32" || a.Shape[1] != w.Shape[1] || !slices.Equal(l.b.Shape, []int{l.to - l.from, a.Shape[0]}) {
+				return nil, 0, fmt.Errorf("the low-rank matrices of %s are of shapes %v and %v: they do not fit %v of F32",
+					l.weight, a.Shape, l.b.Shape, w.Shape)
+			}
+		}
+		if !found {
+			return nil, 0, fmt.Errorf("there is no weight for the low-rank matrix %.80q", nameA)
+		}
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(x, y lowRank) int {
+		return cmp.Or(cmp.Compare(x.weight, y.weight), cmp.Compare(x.from, y.from))
+	})
+	return all, alpha, nil
+}
+
+// MergeLowRank returns weights, a safetensors file, with W + (α/rank)·B·A in place of each weight W, or in place of its
+// rows, that has low-rank matrices, and without these; see [LowRank]. Weights without the metadata [LoRAAlpha] are
 // returned as they are.
 func MergeLowRank(data []byte) ([]byte, error) {
 	entries, meta, body, err := parseSafetensors(data)
-	if err != nil || meta[LoRAAlpha] == "" {
+	if err != nil {
+		return nil, err
+	}
+	all, alpha, err := lowRanks(entries, meta)
+	if err != nil || all == nil {
 		return data, err
 	}
-	alpha, err := strconv.ParseFloat(meta[LoRAAlpha], 64)
-	if err != nil {
-		return nil, fmt.Errorf("the metadata %s is %.40q: want a number", LoRAAlpha, meta[LoRAAlpha])
+	merged := slices.Clone(body)
+	for _, l := range all {
+		in, rank := l.a.Shape[1], l.a.Shape[0]
+		a, b, w := l.a.values(body), l.b.values(body), merged[entries[l.weight].Offsets[0]+4*l.from*in:]
+		for i := range (l.to - l.from) * in {
+			sum := 0.0
+			for k := range rank {
+				sum += float64(b[i/in*rank+k]) * float64(a[k*in+i%in])
+			}
+			sum = sum*alpha/float64(rank) + float64(math.Float32frombits(binary.LittleEndian.Uint32(w[4*i:])))
+			binary.LittleEndian.PutUint32(w[4*i:], math.Float32bits(float32(sum)))
+		}
 	}
 	meta = maps.Clone(meta)
 	delete(meta, LoRAAlpha)
-	header, merged := map[string]any{metadataKey: meta}, []byte(nil)
-	names := slices.Sorted(maps.Keys(entries))
-	names = slices.DeleteFunc(names, func(name string) bool {
-		return IsLowRankA(name) || IsLowRankB(name)
-	})
-	for _, name := range names {
-		w, begin := entries[name], len(merged)
-		if w.DType != "F32" {
-			return nil, fmt.Errorf("%s is %s: want F32", name, w.DType)
+	header, out := map[string]any{metadataKey: meta}, []byte(nil)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if is, _ := IsLowRank(name); !is {
+			e := entries[name]
+			begin := len(out)
+			out = append(out, merged[e.Offsets[0]:e.Offsets[1]]...)
+			header[name] = entry{DType: e.DType, Shape: slices.Concat([]int{}, e.Shape), Offsets: [2]int{begin, len(out)}}
 		}
-		values := w.values(body)
-		nameA, nameB := LowRank(name)
-		if a, there := entries[nameA]; there {
-			b := entries[nameB]
-			if len(w.Shape) != 2 || len(a.Shape) != 2 || a.DType != "F32" || b.DType != "F32" ||
-				a.Shape[1] != w.Shape[1] || !slices.Equal(b.Shape, []int{w.Shape[0], a.Shape[0]}) {
-				return nil, fmt.Errorf("the low-rank matrices of %s are of shapes %v and %v: they do not fit %v", name, a.Shape,
-					b.Shape, w.Shape)
-			}
-			addProduct(values, b.values(body), a.values(body), a.Shape[0], alpha/float64(a.Shape[0]))
-		}
-		for _, x := range values {
-			merged = binary.LittleEndian.AppendUint32(merged, math.Float32bits(x))
-		}
-		header[name] = entry{DType: "F32", Shape: slices.Concat([]int{}, w.Shape), Offsets: [2]int{begin, len(merged)}}
 	}
-	return safetensors(header, merged)
+	return safetensors(header, out)
 }
 
-// addProduct adds scale·b·a to w [out, in], with b [out, rank] and a [rank, in].
-func addProduct(w, b, a []float32, rank int, scale float64) {
-	in := len(a) / rank
-	for i := range w {
-		sum := 0.0
-		for k := range rank {
-			sum += float64(b[i/in*rank+k]) * float64(a[k*in+i%in])
-		}
-		w[i] = float32(float64(w[i]) + scale*sum)
+// Adapter returns the low-rank matrices of weights, a safetensors file, as PEFT reads them: adapter_model.safetensors
+// and adapter_config.json. Matrices beside several parts of a weight become one pair, with zeros in B where a part does
+// not reach, so that the adapted network is the same. It fails if there are none.
+func Adapter(data []byte) (model, config []byte, err error) {
+	entries, meta, body, err := parseSafetensors(data)
+	if err != nil {
+		return nil, nil, err
 	}
+	all, alpha, err := lowRanks(entries, meta)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("the weights have no low-rank matrices")
+	}
+	header, out := map[string]any{metadataKey: map[string]string{"format": "pt"}}, []byte(nil)
+	put := func(name string, values []float32, rows int) {
+		begin := len(out)
+		for _, x := range values {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
+		}
+		header["base_model.model."+name] = entry{DType: "F32", Shape: []int{rows, len(values) / rows},
+			Offsets: [2]int{begin, len(out)}}
+	}
+	var modules []string
+	single, rank := all[0].a.Shape[0], 0
+	for len(all) > 0 {
+		weight := all[0].weight
+		end := slices.IndexFunc(all, func(l lowRank) bool { return l.weight != weight })
+		if end < 0 {
+			end = len(all)
+		}
+		module, isModule := strings.CutSuffix(weight, ".weight")
+		if rank = end * single; !isModule {
+			return nil, nil, fmt.Errorf("PEFT has no adapters for %s, which is not the weight of a layer", weight)
+		}
+		a, b := []float32(nil), make([]float32, entries[weight].Shape[0]*rank)
+		for i, l := range all[:end] {
+			a = append(a, l.a.values(body)...)
+			for j, x := range l.b.values(body) {
+				b[(l.from+j/single)*rank+i*single+j%single] = x
+			}
+		}
+		put(module+lowRankA, a, rank)
+		put(module+lowRankB, b, entries[weight].Shape[0])
+		modules, all = append(modules, module), all[end:]
+	}
+	if model, err = safetensors(header, out); err != nil {
+		return nil, nil, err
+	}
+	config, err = json.MarshalIndent(map[string]any{"peft_type": "LORA", "r": rank,
+		"lora_alpha": alpha * float64(rank/single), "lora_dropout": 0, "bias": "none", "target_modules": modules,
+		"fan_in_fan_out": false, "inference_mode": true}, "", "  ")
+	return model, config, err
 }

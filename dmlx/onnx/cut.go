@@ -28,7 +28,7 @@ type Cut struct {
 func (n *Network) Cut(size [2]int, trained func(name string) bool) (c *Cut, err error) {
 	changing, ofImages := map[string]bool{}, map[string]bool{n.input: true}
 	for _, w := range n.Parameters() {
-		changing[w.Name] = trained(w.Name) || n.adapted[w.Name]
+		changing[w.Name] = trained(w.Name) || n.adapted[w.Name] != nil
 	}
 	c = &Cut{network: n, size: size}
 	for _, node := range n.nodes {

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -26,16 +27,41 @@ func TestLoRA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const rank, scale = 3, 0.7
-	pattern := regexp.MustCompile(`attn\.qkv|blocks\.1\.mlp\.fc2\.weight`)
-	net, err := plain.WithLoRA(pattern.MatchString, rank, scale)
+	for _, parts := range [][]string{{""}, {"q", "v"}, {"2of2"}} {
+		testLoRA(t, plain, r.tensors["x"], parts)
+	}
+	pattern := regexp.MustCompile("qkv")
+	net, err := plain.WithLoRA(pattern.MatchString, 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(plain.Variables())+6 != len(net.Variables()) || len(net.adapted) != 3 {
+	for want, try := range map[string]struct {
+		pattern string
+		rank    int
+		parts   []string
+	}{"want a rank from 1 to 24": {"qkv", 25, nil}, "want a rank from 1": {"qkv", 0, nil},
+		"no weight of two axes": {"norm", 2, nil}, "1 to 12": {"qkv", 13, []string{"3of6"}},
+		"that 7 divides": {"qkv", 2, []string{"1of7"}}, "want q, k or v": {"qkv", 2, []string{"0of3"}}} {
+		_, err := plain.WithLoRA(regexp.MustCompile(try.pattern).MatchString, try.rank, 1, try.parts...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := net.WithLoRA(pattern.MatchString, 2, 1); err == nil || !strings.Contains(fmt.Sprint(err), "merge") {
+		t.Errorf("low-rank matrices beside low-rank matrices: %v", err)
+	}
+}
+
+func testLoRA(t *testing.T, plain *Network, x values, parts []string) {
+	const rank, scale = 3, 0.7
+	pattern := regexp.MustCompile(`attn\.qkv|blocks\.1\.mlp\.fc2\.weight`)
+	net, err := plain.WithLoRA(pattern.MatchString, rank, scale, parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plain.Variables())+6*len(parts) != len(net.Variables()) || len(net.adapted) != 3 {
 		t.Fatalf("%d and %d variables, %v", len(plain.Variables()), len(net.Variables()), net.adapted)
 	}
-	x := r.tensors["x"]
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		run := func(n *Network, set func(store *model.Store), at []string) [][]float32 {
 			store := model.NewStore()
@@ -66,19 +92,26 @@ func TestLoRA(t *testing.T) {
 			}
 			return all
 		}
-		var weights, low []string
-		for name := range net.adapted {
-			weights = append(weights, name)
+		type pair struct {
+			weight, a, b string
+			from, to     int
 		}
-		slices.Sort(weights)
-		values := map[string][]float32{}
+		var low []string
+		var pairs []pair
+		values, weights := map[string][]float32{}, slices.Sorted(maps.Keys(net.adapted))
 		for i, name := range weights {
-			ofA, ofB := backbone.LowRank(name)
-			low = append(low, ofA, ofB)
-			for j, m := range []string{ofA, ofB} {
-				rng := sampling.Stream(1, uint64(90+j), uint64(i))
-				for range net.tensors[m].size() {
-					values[m] = append(values[m], float32(rng.NormFloat64()/10))
+			for k, part := range parts {
+				ofA, ofB := backbone.LowRank(name, part)
+				from, to, err := backbone.Rows(part, net.tensors[name].dims[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				low, pairs = append(low, ofA, ofB), append(pairs, pair{name, ofA, ofB, from, to})
+				for j, m := range []string{ofA, ofB} {
+					rng := sampling.Stream(1, uint64(90+j), uint64(10*i+k))
+					for range net.tensors[m].size() {
+						values[m] = append(values[m], float32(rng.NormFloat64()/10))
+					}
 				}
 			}
 		}
@@ -91,9 +124,8 @@ func TestLoRA(t *testing.T) {
 		}
 		nothing := func(*model.Store) {}
 		start := run(net, func(store *model.Store) {
-			for _, name := range weights {
-				ofA, _ := backbone.LowRank(name)
-				assign(store, ofA, values[ofA])
+			for _, p := range pairs {
+				assign(store, p.a, values[p.a])
 			}
 		}, low)
 		if file := run(plain, nothing, weights); !slices.Equal(start[0], file[0]) {
@@ -106,11 +138,15 @@ func TestLoRA(t *testing.T) {
 		}, low)
 		want := run(plain, func(store *model.Store) {
 			for _, name := range weights {
-				ofA, ofB := backbone.LowRank(name)
 				w, in := plain.tensors[name].float32s(), plain.tensors[name].dims[1]
-				for i := range w {
-					for k := range rank {
-						w[i] += float32(scale * float64(values[ofB][i/in*rank+k]) * float64(values[ofA][k*in+i%in]))
+				for _, p := range pairs {
+					if p.weight != name {
+						continue
+					}
+					for i := range (p.to - p.from) * in {
+						for k := range rank {
+							w[p.from*in+i] += float32(scale * float64(values[p.b][i/in*rank+k]) * float64(values[p.a][k*in+i%in]))
+						}
 					}
 				}
 				assign(store, name, w)
@@ -127,31 +163,18 @@ func TestLoRA(t *testing.T) {
 			}
 		}
 		compare("features", got[0], want[0], 1e-6)
-		for i, name := range weights {
-			ofA, ofB := backbone.LowRank(name)
-			dims, dw := plain.tensors[name].dims, want[1+i]
-			da, db := make([]float32, rank*dims[1]), make([]float32, dims[0]*rank)
-			for j, d := range dw {
-				row, column := j/dims[1], j%dims[1]
+		for i, p := range pairs {
+			in, dw := plain.tensors[p.weight].dims[1], want[1+slices.Index(weights, p.weight)]
+			da, db := make([]float32, rank*in), make([]float32, (p.to-p.from)*rank)
+			for j, d := range dw[p.from*in : p.to*in] {
+				row, column := j/in, j%in
 				for k := range rank {
-					da[k*dims[1]+column] += float32(scale * float64(values[ofB][row*rank+k]) * float64(d))
-					db[row*rank+k] += float32(scale * float64(values[ofA][k*dims[1]+column]) * float64(d))
+					da[k*in+column] += float32(scale * float64(values[p.b][row*rank+k]) * float64(d))
+					db[row*rank+k] += float32(scale * float64(values[p.a][k*in+column]) * float64(d))
 				}
 			}
-			compare("gradient of "+ofA, got[1+2*i], da, 1e-5)
-			compare("gradient of "+ofB, got[2+2*i], db, 1e-5)
+			compare("gradient of "+p.a, got[1+2*i], da, 1e-5)
+			compare("gradient of "+p.b, got[2+2*i], db, 1e-5)
 		}
 	})
-	for want, try := range map[string]struct {
-		pattern string
-		rank    int
-	}{"want a rank from 1 to 24": {"qkv", 25}, "want a rank from 1": {"qkv", 0}, "no weight of two axes": {"norm", 2}} {
-		_, err := plain.WithLoRA(regexp.MustCompile(try.pattern).MatchString, try.rank, 1)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-	if _, err := net.WithLoRA(pattern.MatchString, 2, 1); err == nil || !strings.Contains(fmt.Sprint(err), "merge") {
-		t.Errorf("low-rank matrices beside low-rank matrices: %v", err)
-	}
 }

@@ -50,8 +50,8 @@ type Network struct {
 	variables     []string // The tensors that are variables, in the order of the file.
 	role          map[string]role
 
-	adapted map[string]bool // The weights with low-rank matrices; see WithLoRA.
-	scale   float64         // Of their products.
+	adapted map[string][]string // The weights with low-rank matrices; see WithLoRA.
+	scale   float64             // Of their products.
 }
 
 // role is what a tensor is.

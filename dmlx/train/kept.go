@@ -58,7 +58,7 @@ func (c Config) split(size int) (*split, error) {
 		if err != nil {
 			return nil, err
 		}
-		if n, err = c.adapt(n); err != nil {
+		if n, _, err = c.Adapt(n); err != nil {
 			return nil, err
 		}
 		cut, err := n.Cut([2]int{size, size}, p.trains)

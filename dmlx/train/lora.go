@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -19,19 +20,21 @@ import (
 )
 
 // LoRA is low-rank adaptation of a network of a file: W + (Alpha/Rank)·B·A in place of each weight W [out, in] whose
-// name matches, with A [Rank, in] and B [out, Rank]; see [onnx.Network.WithLoRA]. A starts at random, by the seed, as
-// PyTorch's Linear, and B at zero, so that the network starts as that of the file. [ParseLoRA] reads it from text.
+// name matches, with A [Rank, in] and B [out, Rank], or of its rows of each of some Parts; see [onnx.Network.WithLoRA].
+// A starts at random, by the seed, as PyTorch's Linear, and B at zero, so that the network starts as that of the file.
+// [ParseLoRA] reads it from text.
 type LoRA struct {
 	Weights *regexp.Regexp
+	Parts   []string // Of fused weights, as [backbone.Rows] has them; none for whole weights.
 	Rank    int
 	Alpha   float64
 }
 
-// ParseLoRA reads "PATTERN:RANK" or "PATTERN:RANK:ALPHA": 'attn\.qkv\.weight:8'. Alpha is the rank by default.
+// ParseLoRA reads "PATTERN[@PARTS]:RANK[:ALPHA]": 'attn\.qkv\.weight@q,v:8'. Alpha is the rank by default.
 func ParseLoRA(text string) (l LoRA, err error) {
 	fail := func(err error) (LoRA, error) {
-		return l, errs.Invalid(fmt.Errorf(`low-rank adapters %q: %w; want PATTERN:RANK or PATTERN:RANK:ALPHA, as in `+
-			`'attn\.qkv\.weight:8'`, text, err))
+		return l, errs.Invalid(fmt.Errorf(`low-rank adapters %q: %w; want PATTERN[@PARTS]:RANK[:ALPHA], as in `+
+			`'attn\.qkv\.weight:8' or 'attn\.qkv\.weight@q,v:8'`, text, err))
 	}
 	pattern, last, found := cutLast(text)
 	if !found {
@@ -50,6 +53,15 @@ func ParseLoRA(text string) (l LoRA, err error) {
 	}
 	if l.Alpha == 0 {
 		l.Alpha = float64(l.Rank)
+	}
+	pattern, parts, some := strings.Cut(pattern, "@")
+	if some {
+		l.Parts = strings.Split(parts, ",")
+	}
+	for i, part := range l.Parts {
+		if _, _, err := backbone.Rows(part, 0); err != nil || part == "" || slices.Contains(l.Parts[:i], part) {
+			return fail(cmp.Or(err, fmt.Errorf("rows %q: want parts that differ, behind commas", parts)))
+		}
 	}
 	if pattern == "" {
 		return fail(errors.New("there is no pattern"))
@@ -71,23 +83,27 @@ func cutLast(text string) (before, after string, found bool) {
 
 // String returns the canonical text, which [ParseLoRA] reads.
 func (l LoRA) String() string {
-	text := fmt.Sprintf("%s:%d", l.Weights, l.Rank)
+	text := l.Weights.String()
+	if l.Parts != nil {
+		text += "@" + strings.Join(l.Parts, ",")
+	}
+	text += ":" + strconv.Itoa(l.Rank)
 	if l.Alpha != float64(l.Rank) {
 		text += ":" + strconv.FormatFloat(l.Alpha, 'g', -1, 64)
 	}
 	return text
 }
 
-// adapt returns the network with the low-rank matrices of the options, and n itself without them.
-func (o Options) adapt(n *onnx.Network) (*onnx.Network, error) {
+// Adapt returns a network with the low-rank matrices of the options, and what these are; n itself without them.
+func (o Options) Adapt(n *onnx.Network) (adapted *onnx.Network, l LoRA, err error) {
 	if o.LoRA == "" {
-		return n, nil
+		return n, l, nil
 	}
-	l, err := ParseLoRA(o.LoRA)
-	if err != nil {
-		return nil, err
+	if l, err = ParseLoRA(o.LoRA); err != nil {
+		return nil, l, err
 	}
-	return n.WithLoRA(l.Weights.MatchString, l.Rank, l.Alpha/float64(l.Rank))
+	adapted, err = n.WithLoRA(l.Weights.MatchString, l.Rank, l.Alpha/float64(l.Rank), l.Parts...)
+	return adapted, l, err
 }
 
 // validateLoRA reports what is wrong with the low-rank matrices.
@@ -147,7 +163,7 @@ func (c Config) validateLoRA() error {
 		return fmt.Errorf("the pattern %q matches none of the %d weights of two axes of %s: %s", l.Weights, len(names),
 			c.Network(), hint)
 	}
-	_, err = c.adapt(n)
+	_, _, err = c.Adapt(n)
 	return err
 }
 
@@ -155,7 +171,7 @@ func (c Config) validateLoRA() error {
 func drawLowRank(n *onnx.Network, store *model.Store, seed uint64) error {
 	for _, path := range n.Variables() {
 		name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
-		if !backbone.IsLowRankA(name) {
+		if _, isA := backbone.IsLowRank(name); !isA {
 			continue
 		}
 		v := store.GetVariable(path)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,7 +26,7 @@ import (
 func loraConfig(t *testing.T) Config {
 	t.Helper()
 	c := networkConfig(t, "../onnx/testdata/vit_tiny.onnx")
-	c.LoRA, c.Optimizer, c.LR = `blocks\.1\.attn\.qkv\.weight:4:8`, "adamw", 0.002
+	c.LoRA, c.Optimizer, c.LR = `blocks\.1\.attn\.qkv\.weight@q,v:4:8`, "adamw", 0.002
 	return c
 }
 
@@ -75,9 +77,10 @@ func TestLoRATraining(t *testing.T) {
 					changed++
 				}
 			}
-			if changed != 4 {
-				t.Errorf("%d variables have changed, want A, B and the last layer", changed)
+			if changed != 6 {
+				t.Errorf("%d variables have changed, want A and B of q and v and the last layer", changed)
 			}
+			adapterFits(t, before, encoded(t, tn.Dir))
 			want, _, err := npy.ReadFloat32(filepath.Join(tn.Dir, EmbeddingsFile))
 			if err != nil {
 				t.Fatal(err)
@@ -86,6 +89,94 @@ func TestLoRATraining(t *testing.T) {
 				t.Errorf("the merged network gives embeddings that are %.1e from those of the run", apart)
 			}
 		})
+	}
+}
+
+// adapterFits compares the weights W + (α/r)·B·A of the adapter for PEFT with those that a training's matrices are merged
+// to. With DMLX_PYTHON, PEFT merges them.
+func adapterFits(t *testing.T, file *model.Store, trained []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	merged, err := backbone.MergeLowRank(trained)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adapter, config, err := backbone.Adapter(trained)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range map[string][]byte{"merged.safetensors": merged, "adapter_model.safetensors": adapter,
+		"adapter_config.json": config} {
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(file, name string) []float32 {
+		return tensors.MustCopyFlatData[float32](stored(t, filepath.Join(dir, file), name))
+	}
+	const layer, rank, alpha, in = "blocks.1.attn.qkv", 8, 16.0, 24 // Two parts of rank 4 and α 8.
+	a := get("adapter_model.safetensors", "base_model.model."+layer+".lora_A.weight")
+	b := get("adapter_model.safetensors", "base_model.model."+layer+".lora_B.weight")
+	w := variableOf(t, file, "/blocks/1/attn/qkv/weight")
+	for i, want := range get("merged.safetensors", layer+".weight") {
+		sum := 0.0
+		for k := range rank {
+			sum += alpha / rank * float64(b[i/in*rank+k]) * float64(a[k*in+i%in])
+		}
+		if got := float64(w[i]) + sum; !(math.Abs(got-float64(want)) <= 1e-6) || sum != 0 == (i/in/24 == 1) {
+			t.Fatalf("the adapter gives %g at row %d, merged is %g: k has none", got, i/in, want)
+		}
+	}
+	python := os.Getenv("DMLX_PYTHON")
+	if python == "" || testing.Short() {
+		return
+	}
+	script := `import sys; sys.path.insert(0, "../onnx/testdata")
+try: import peft
+except ImportError: sys.exit(print("no peft"))
+import networks; from safetensors.torch import load_file
+m = peft.PeftModel.from_pretrained(networks.seeded("vit_tiny")[0], sys.argv[1]).merge_and_unload().state_dict()
+want = load_file(sys.argv[1] + "/merged.safetensors")
+print(max((m[k] - want[k]).abs().max().item() for k in m))`
+	out, err := exec.Command(python, "-c", script, dir).Output()
+	text := strings.TrimSpace(string(out))
+	if apart, number := strconv.ParseFloat(text, 64); err != nil || text != "no peft" && (number != nil || apart > 1e-6) {
+		t.Errorf("PEFT: %s, %v", text, err)
+	}
+	t.Log("PEFT:", text)
+}
+
+// TestLoRAMemory trains low-rank matrices in micro-batches, which differs by rounding, and in bfloat16.
+func TestLoRAMemory(t *testing.T) {
+	data, tr := networkData(t, 32), trainers()[0]
+	c := loraConfig(t)
+	c.Epochs = 1
+	weights := func(m Memory) (all []float32) {
+		c.Memory = m
+		dir := t.TempDir()
+		if _, err := tr.Train(t.Context(), Training{Config: c, ID: "own", Data: data, Dir: dir}); err != nil {
+			t.Fatal(err)
+		}
+		state, err := ReadCheckpoint(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []string{"q.lora_A", "q.lora_B", "v.lora_A", "v.lora_B"} {
+			of := stored(t, filepath.Join(dir, CheckpointDir, state.Weights), "blocks.1.attn.qkv."+m+".weight")
+			all = append(all, tensors.MustCopyFlatData[float32](of)...)
+		}
+		return all
+	}
+	want := weights(Memory{})
+	for most, m := range map[float64]Memory{1e-5: {MicroBatch: c.Batch() / 2}, 0.01: {Precision: BFloat16}} {
+		worst := 0.0
+		for i, v := range weights(m) {
+			worst = max(worst, math.Abs(float64(v-want[i])))
+		}
+		t.Logf("%+v: %.1e apart", m, worst)
+		if !(worst > 0 && worst <= most) {
+			t.Errorf("%+v: %g apart", m, worst)
+		}
 	}
 }
 
@@ -147,6 +238,9 @@ func TestLoRARefused(t *testing.T) {
 		"no positive number":         func(c *Config) { c.LoRA = "qkv:4:-1" },
 		"missing closing":            func(c *Config) { c.LoRA = "(:4" },
 		"there is no pattern":        func(c *Config) { c.LoRA = ":4" },
+		"want q, k or v":             func(c *Config) { c.LoRA = "qkv@x:4" },
+		"want parts that differ":     func(c *Config) { c.LoRA = "qkv@q,q:4" },
+		"that 5 divides":             func(c *Config) { c.LoRA = "qkv@1of5:4" },
 		"want a rank from 1 to 24":   func(c *Config) { c.LoRA = "qkv:25" },
 		"blocks.0.attn.qkv.weight?":  func(c *Config) { c.LoRA = `atn\.qkv\.weight:4` },
 		"such as blocks.0":           func(c *Config) { c.LoRA = "layer4:4" },

@@ -188,17 +188,13 @@ func (c Config) prepared(data *Data) (Config, *Data, error) {
 
 // networkModel returns the model of the network of a file with a linear layer behind it.
 func (c Config) networkModel(file *onnx.Network, size int) (*ownModel, error) {
-	n, err := c.adapt(file)
+	n, l, err := c.Adapt(file)
 	if err != nil {
 		return nil, err
 	}
 	dim := c.Dim
 	m := &ownModel{dim: dim, identity: fmt.Sprintf("%s %d %d", c.Model, size, dim), network: file}
 	if n != file {
-		l, err := ParseLoRA(c.LoRA)
-		if err != nil {
-			return nil, err
-		}
 		m.identity += " " + c.LoRA
 		m.metadata = map[string]string{backbone.LoRAAlpha: strconv.FormatFloat(l.Alpha, 'g', -1, 64)}
 	}
@@ -266,7 +262,7 @@ func (o Options) part() (p part, err error) {
 // trains reports whether a weight is trained. The last layer always is, and so are low-rank matrices, beside which
 // other weights are trained if a pattern names them.
 func (p part) trains(name string) bool {
-	lowRank := backbone.IsLowRankA(name) || backbone.IsLowRankB(name)
+	lowRank, _ := backbone.IsLowRank(name)
 	if strings.HasPrefix(name, "fc.") || p.lora != nil && lowRank {
 		return true
 	}

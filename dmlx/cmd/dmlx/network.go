@@ -21,7 +21,8 @@ func newWeightsInfo(a *app) *cobra.Command {
 		Use:   "info NET.onnx",
 		Short: "Describe the network of an ONNX file: its input, weights, what would be trained, and its work",
 		Example: "  dmlx weights info vit_small.onnx\n" +
-			"  dmlx weights info vit_small.onnx --train-only 'blocks\\.(10|11)\\.|^norm'",
+			"  dmlx weights info vit_small.onnx --train-only 'blocks\\.(10|11)\\.|^norm'\n" +
+			"  dmlx weights info vit_small.onnx --lora 'attn\\.qkv\\.weight@q,v:8'",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			n, err := train.OpenNetwork(args[0])
@@ -38,6 +39,9 @@ func newWeightsInfo(a *app) *cobra.Command {
 			}
 			if size == 0 {
 				size = n.OpenSize()
+			}
+			if n, _, err = options.Adapt(n); err != nil {
+				return usage(err)
 			}
 			flop, err := n.Build([2]int{size, size})
 			if err != nil {
@@ -69,6 +73,7 @@ func newWeightsInfo(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&options.TrainOnly, "train-only", "", "count what train --train-only would train")
 	cmd.Flags().StringVar(&options.Freeze, "freeze", "", "count what train --freeze would leave")
+	cmd.Flags().StringVar(&options.LoRA, "lora", "", "also count the low-rank matrices of train --lora, which it would train")
 	cmd.Flags().IntVar(&size, "size", 0, "side of the images in pixels (default: the file's)")
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -42,7 +43,7 @@ func newWeights(a *app) *cobra.Command {
 			}
 			return a.print(map[string]any{"arch": arch, "path": path}, fmt.Sprintf("%s: %s", arch, path))
 		},
-	}, newWeightsONNX(a), newWeightsInfo(a))
+	}, newWeightsONNX(a), newWeightsPEFT(a), newWeightsInfo(a))
 	return cmd
 }
 
@@ -144,6 +145,43 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 	archFlag(cmd, &arch)
 	cmd.Flags().StringVar(&features, "features", "embedding", "gap or embedding")
 	cmd.Flags().StringVar(&out, "out", "", "ONNX file to write")
+	_ = cmd.MarkFlagRequired("out") // It fails only for an unknown flag.
+	return cmd
+}
+
+// newWeightsPEFT exports low-rank matrices.
+func newWeightsPEFT(a *app) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "peft {FILE | RUN} --out DIR",
+		Short: "Export the low-rank matrices of train --lora as an adapter that PEFT loads",
+		Long: `Export the low-rank matrices that train --lora has trained, without the network: adapter_model.safetensors and
+adapter_config.json, for peft.PeftModel.from_pretrained(model, DIR) on the PyTorch model that was exported to ONNX.
+Matrices beside several parts of a fused weight become one pair of a higher rank, with zeros: the same network.
+The last layer and weights of --train-only are not in it: dmlx weights onnx exports all, merged.`,
+		Example: "  dmlx weights peft 3f21d0 --out adapter",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			raw, name, err := a.weightsOf(args[0])
+			if err != nil {
+				return err
+			}
+			adapter, config, err := backbone.Adapter(raw)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if err := os.MkdirAll(out, 0o755); err != nil {
+				return err
+			}
+			for file, data := range map[string][]byte{"adapter_model.safetensors": adapter, "adapter_config.json": config} {
+				if err := durable.WriteFile(filepath.Join(out, file), data, 0o644); err != nil {
+					return err
+				}
+			}
+			return a.print(map[string]any{"out": out}, fmt.Sprintf("low-rank matrices of %s, in %s", name, out))
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "folder to write")
 	_ = cmd.MarkFlagRequired("out") // It fails only for an unknown flag.
 	return cmd
 }
