@@ -14,10 +14,9 @@ import (
 // WithLoRA returns the network with W + scale·B·A in place of each parameter W [out, in] whose name matches: low-rank
 // adaptation (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", section 4.1). A [rank, in] and B
 // [out, rank] are further variables, which [Network.Init] sets to zero. With parts of a fused weight, as in "q", "v",
-// there is such a pair beside the rows of each; see [backbone.Rows]. W stays a parameter. It fails if no parameter of two
-// axes matches, or if one is too small for the rank.
-func (n *Network) WithLoRA(matches func(weight string) bool, rank int, scale float64, parts ...string) (*Network,
-	error) {
+// there is such a pair beside the rows of each; see [backbone.Rows]. W stays a parameter. It fails if no parameter of
+// two axes matches, or if one is too small for the rank.
+func (n *Network) WithLoRA(matches func(name string) bool, rank int, scale float64, parts ...string) (*Network, error) {
 	m := *n
 	m.tensors, m.role, m.variables = maps.Clone(n.tensors), maps.Clone(n.role), slices.Clone(n.variables)
 	m.adapted, m.scale = map[string][]string{}, scale

@@ -92,8 +92,8 @@ func TestLoRATraining(t *testing.T) {
 	}
 }
 
-// adapterFits compares the weights W + (α/r)·B·A of the adapter for PEFT with those that a training's matrices are merged
-// to. With DMLX_PYTHON, PEFT merges them.
+// adapterFits compares the weights W + (α/r)·B·A of the adapter for PEFT with those that a training's matrices are
+// merged to. With DMLX_PYTHON, PEFT merges them.
 func adapterFits(t *testing.T, file *model.Store, trained []byte) {
 	t.Helper()
 	dir := t.TempDir()

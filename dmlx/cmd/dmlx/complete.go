@@ -74,6 +74,16 @@ func oneOf(names ...string) completer { return fixed(names, cobra.ShellCompDirec
 // orFile completes the names of a fixed list, and paths where none of them fits.
 func orFile(names ...string) completer { return fixed(names, cobra.ShellCompDirectiveDefault) }
 
+// networkOr completes the names of a fixed list, and ONNX files where none of them fits.
+func networkOr(names ...string) completer {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if out := beginning(names, typed); len(out) > 0 {
+			return out, cobra.ShellCompDirectiveNoFileComp
+		}
+		return []cobra.Completion{"onnx"}, cobra.ShellCompDirectiveFilterFileExt
+	}
+}
+
 func fixed(names []string, directive cobra.ShellCompDirective) completer {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return beginning(names, typed), directive
@@ -93,7 +103,7 @@ func completeFlags(root *cobra.Command, a *app) {
 		"preset": orFile(presets.Names()...), "rule": completeRule, "add-rule": completeRule, "reference": completeRule,
 		"loss": oneOf(losses.Names()...), "add-loss": oneOf(losses.Names()...), "miner": oneOf(miners.Names()...),
 		"exchange": completeExchange, "data": orFile(sets...), "fine-grained": orFile(sets...),
-		"separated": orFile(sets...), "arch": oneOf(backbone.Arches()...),
+		"separated": orFile(sets...), "arch": networkOr(backbone.Arches()...),
 		"weights": orFile("pretrained", "random"), "precision": oneOf("bf16"), "on": oneOf("slurm"),
 		"sampler": oneOf(search...), "only": oneOf(bench.Names()...), "at": oneOf("normalized", "raw"),
 	}
@@ -104,7 +114,7 @@ func completeFlags(root *cobra.Command, a *app) {
 	}
 	arguments := map[string]completer{
 		"dmlx data info": oneOf(published...), "dmlx data verify": oneOf(published...), "dmlx data get": oneOf(published...),
-		"dmlx weights get": oneOf(backbone.Arches()...),
+		"dmlx weights get": oneOf(backbone.Arches()...), "dmlx weights info": networkOr(),
 	}
 	for _, of := range []string{"show", "look", "compare", "remove", "export"} {
 		arguments["dmlx runs "+of] = a.completeRun

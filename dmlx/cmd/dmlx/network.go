@@ -73,7 +73,7 @@ func newWeightsInfo(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&options.TrainOnly, "train-only", "", "count what train --train-only would train")
 	cmd.Flags().StringVar(&options.Freeze, "freeze", "", "count what train --freeze would leave")
-	cmd.Flags().StringVar(&options.LoRA, "lora", "", "also count the low-rank matrices of train --lora, which it would train")
+	cmd.Flags().StringVar(&options.LoRA, "lora", "", "also count the low-rank matrices that train --lora would train")
 	cmd.Flags().IntVar(&size, "size", 0, "side of the images in pixels (default: the file's)")
 	return cmd
 }

@@ -48,8 +48,8 @@ func (t *trainingFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&t.options.LoRA, "lora", "",
 		`train low-rank matrices beside weights of two axes of a network of an ONNX file, and the last layer, nothing else `+
 			`that --train-only does not name: "attn\.qkv\.weight:8" is a regular expression on names and the rank; :16 `+
-			`behind it is alpha (default: the rank); "attn\.qkv\.weight@q,v:8" are beside the rows of q and v of fused weights, `+
-			`which are thirds, "@2of4" beside the second quarter`)
+			`behind it is alpha (default: the rank); "attn\.qkv\.weight@q,v:8" are beside the rows of q and v of fused `+
+			`weights, which are thirds, "@2of4" beside the second quarter`)
 	f.StringVar(&t.miner, "miner", "", "miner of the rule's triplets (default: easy-positive) or of the loss's pairs or "+
 		"triplets (default: all): "+strings.Join(miners.Names(), ", "))
 }
