@@ -34,7 +34,7 @@ type file struct {
 	Rates         []float64 `toml:"rates"`
 	shape
 	Size       count  `toml:"size"`
-	Arch       string `toml:"arch"`
+	Arch       string `toml:"arch"` // Or an ONNX file, which is sought where the preset's file is, as weights are.
 	Weights    string `toml:"weights"`
 	Precision  string `toml:"precision"`
 	MicroBatch count  `toml:"micro_batch"`
@@ -313,7 +313,10 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 		return path
 	}
 	if f.Weights != train.Pretrained && f.Weights != train.Random && f.Weights != "" {
-		f.Weights = local("./" + f.Weights)
+		f.Weights = localPath(f.Weights, dir)
+	}
+	if train.IsNetworkFile(f.Arch) {
+		f.Arch = localPath(f.Arch, dir)
 	}
 	images, perClass := f.Batch.images, cmp.Or(f.Batch.perClass, int(f.ImagesPerClass))
 	p, err := p.With(Settings{FineGrained: local(f.FineGrained), CoarseGrained: local(f.CoarseGrained), Seeds: f.Seeds,

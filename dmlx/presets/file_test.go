@@ -168,6 +168,29 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// A preset may name a network's file, which lies beside it, and says so; the images are of the network's size.
+func TestPresetOfNetwork(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../onnx/testdata/vit_tiny.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := writePreset(t, "from = \"full\"\narch = \"net.onnx\"\nlora = 'qkv@q,v:4'\n")
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "net.onnx\": no such file") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "net.onnx"), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := p.Origin; !strings.HasPrefix(s, "full with net.onnx#") || p.Base.NetworkSize() != 32 {
+		t.Errorf("%s: images of %d pixels", s, p.Base.NetworkSize())
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add("from = \"quick\"\nbatch = \"4x8\"\n[sets.minishop]\ndim = 64\n[learning_rates.minicar]\n\"ours\" = 1")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,10 +1,12 @@
 package train
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,93 +20,127 @@ import (
 )
 
 // TestNetworkLosses takes ten steps by each optimizer, and compares each loss with PyTorch's in float32, which
-// testdata/networks.py of the package onnx wrote.
+// testdata/networks.py of the package onnx wrote, of the networks in the repository and of those in the folder
+// DMLX_ONNX_NETWORKS.
 func TestNetworkLosses(t *testing.T) {
-	for _, c := range []struct{ network, prefix, optimizer string }{
-		{"vit_tiny", "", "sgd"}, {"vit_tiny", "", "adamw"}, {"resnet18", "", "sgd"}, {"resnet18", "", "adamw"},
-		{"efficientnet_lite0", "train.", "sgd"}, {"efficientnet_lite0", "train.", "adamw"},
-	} {
-		file := "../onnx/testdata/" + c.network
-		raw, err := os.ReadFile(file + ".json")
-		if err != nil {
-			t.Fatal(err)
+	cases := [][2]string{{"vit_tiny", ""}, {"resnet18", ""}, {"efficientnet_lite0", "train."}}
+	dir := cmp.Or(os.Getenv("DMLX_ONNX_NETWORKS"), "../onnx/testdata")
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name := strings.TrimSuffix(filepath.Base(file), ".json"); !slices.Contains(cases, [2]string{name, "train."}) {
+			cases = append(cases, [2]string{name, ""})
 		}
-		var info map[string]json.RawMessage
+	}
+	slices.SortFunc(cases, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+	for _, c := range slices.Compact(cases) {
+		name, prefix := c[0], c[1]
+		t.Run(name, func(t *testing.T) {
+			for _, tr := range trainers() {
+				if testing.Short() && tr.Name != "go" {
+					continue // XLA takes seconds to compile it.
+				}
+				testNetworkLosses(t, tr, filepath.Join(dir, name), prefix)
+			}
+		})
+	}
+}
+
+func testNetworkLosses(t *testing.T, tr *Trainer, file, prefix string) {
+	raw, err := os.ReadFile(file + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &info); err != nil {
+		t.Fatal(err)
+	}
+	net, err := OpenNetwork(file + ".onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, target := stored(t, file+".safetensors", prefix+"x"), stored(t, file+".safetensors", prefix+"target")
+	store := model.NewStore()
+	defer store.Finalize()
+	if err := net.Init(store, nil); err != nil {
+		t.Fatal(err)
+	}
+	// The network is compiled once, and each optimizer's update by itself.
+	exec, err := model.NewExec(tr.Backend, store, func(scope *model.Scope, x, target *Node) []*Node {
+		f := net.Features(scope, x, backbone.Pass{Training: prefix != ""})
+		length := Sqrt(ReduceAndKeep(Square(f), ReduceSum, -1))
+		loss := ReduceAllMean(ReduceSum(Mul(Div(f, length), target), -1))
+		return append([]*Node{loss}, Gradient(loss, nodesOf(backbone.Trainable(store), x)...)...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Finalize()
+	for _, optimizer := range []string{"sgd", adamW} {
 		var want []float64
-		if err := json.Unmarshal(raw, &info); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(info[c.prefix+c.optimizer], &want); err != nil || len(want) != 10 {
+		if err := json.Unmarshal(info[prefix+optimizer], &want); err != nil || len(want) != 10 {
 			t.Fatal(len(want), err)
 		}
-		net, err := OpenNetwork(file + ".onnx")
+		got, err := networkLosses(tr, net, store, exec, optimizer, x, target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, target := stored(t, file+".safetensors", c.prefix+"x"), stored(t, file+".safetensors", c.prefix+"target")
-		config := tinyConfig()
-		config.LR = 0.05
-		if c.optimizer == adamW {
-			config.Optimizer, config.LR = "adamw?weight-decay=0.01", 1e-4
+		// Batch normalization by a few images amplifies rounding: with other kernels than PyTorch's, and than those
+		// without SIMD, the ninth step is 4e-4 off.
+		worst, compared := 0.0, len(got)
+		if prefix != "" {
+			compared = 8
 		}
-		options, err := config.stepOptions()
-		if err != nil {
-			t.Fatal(err)
+		for i, v := range got[:compared] {
+			worst = max(worst, math.Abs(v-want[i]))
 		}
-		for _, tr := range trainers() {
-			if testing.Short() && tr.Name != "go" {
-				continue // XLA takes seconds to compile it.
-			}
-			got, err := networkLosses(tr, net, config, options, c.prefix != "", x, target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// Batch normalization by a few images amplifies rounding: with other kernels than PyTorch's, and than those
-			// without SIMD, the ninth step is 4e-4 off.
-			compared := got
-			if c.prefix != "" {
-				compared = got[:8]
-			}
-			worst := 0.0
-			for i, v := range compared {
-				worst = max(worst, math.Abs(v-want[i]))
-			}
-			t.Logf("%s, %s%s, %s: %.1e from PyTorch", tr.Name, c.prefix, c.network, c.optimizer, worst)
-			if !(worst <= 1e-5) {
-				t.Errorf("%s, %s%s, %s: losses %v, PyTorch's %v", tr.Name, c.prefix, c.network, c.optimizer, got, want)
-			}
+		t.Logf("%s, %s: %.1e from PyTorch", tr.Name, optimizer, worst)
+		if !(worst <= 1e-5) {
+			t.Errorf("%s, %s: losses %v, PyTorch's %v", tr.Name, optimizer, got, want)
 		}
 	}
 }
 
 // networkLosses returns the mean of the inner products of a network's normalized features with a target, which ten
-// steps lower.
-func networkLosses(tr *Trainer, net *onnx.Network, config Config, o stepOptions, training bool,
+// steps lower. gradients computes it, and its gradients.
+func networkLosses(tr *Trainer, net *onnx.Network, store *model.Store, gradients *model.Exec, optimizer string,
 	x, target *tensors.Tensor) (losses []float64, err error) {
-	store := model.NewStore()
-	defer store.Finalize()
+	config := tinyConfig()
+	if config.LR = 0.05; optimizer == adamW {
+		config.Optimizer, config.LR = "adamw?weight-decay=0.01", 1e-4
+	}
+	o, err := config.stepOptions()
+	if err != nil {
+		return nil, err
+	}
 	if err := net.Init(store, nil); err != nil {
 		return nil, err
 	}
-	exec, err := model.NewExec(tr.Backend, store, func(scope *model.Scope, x, target, rate, settings *Node) *Node {
-		f := net.Features(scope, x, backbone.Pass{Training: training})
-		length := Sqrt(ReduceAndKeep(Square(f), ReduceSum, -1))
-		loss := ReduceAllMean(ReduceSum(Mul(Div(f, length), target), -1))
-		variables := o.trainable(store)
-		nodes := nodesOf(variables, x)
-		o.optimizer.update(store, variables, nodes, o.rates(variables, rate, settings), Gradient(loss, nodes...), settings)
-		return loss
+	variables := backbone.Trainable(store) // Before the optimizer has its own.
+	update, err := model.NewExec(tr.Backend, store, func(_ *model.Scope, in []*Node) *Node {
+		rate, settings, nodes := in[0], in[1], nodesOf(variables, in[0])
+		o.optimizer.update(store, variables, nodes, o.rates(variables, rate, settings), in[2:], settings)
+		return rate
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer exec.Finalize()
+	defer update.Finalize()
 	for i := range 10 {
-		loss, err := exec.Call1(x, target, float32(config.LR), config.settings(o, i))
+		out, err := gradients.Call(x, target)
 		if err != nil {
 			return nil, err
 		}
-		losses = append(losses, float64(tensors.ToScalar[float32](loss)))
+		losses = append(losses, float64(tensors.ToScalar[float32](out[0])))
+		in := []any{float32(config.LR), config.settings(o, i)}
+		for _, g := range out[1:] {
+			in = append(in, g)
+		}
+		if _, err := update.Call(in...); err != nil {
+			return nil, err
+		}
 	}
 	return losses, nil
 }
