@@ -44,9 +44,7 @@ const (
 
 var (
 	//go:embed requirements.txt
-	requirements []byte
-	//go:embed constraints.txt
-	constraints []byte
+	requirements []byte // Of requirements.in and all that it needs, with the SHA-256 of their files.
 	//go:embed overrides.json
 	overrides []byte // Settings of JupyterLab, some of which stop its requests to the network.
 	//go:embed extension
@@ -95,7 +93,7 @@ func (l *Lab) dir(parts ...string) string {
 }
 
 // venv returns the folder of the Python environment, one for each set of pinned packages.
-func (l *Lab) venv() string { return l.dir("python-" + hash(requirements, constraints)) }
+func (l *Lab) venv() string { return l.dir("python-" + hash(requirements)) }
 
 // python returns the path of the environment's interpreter.
 func (l *Lab) python() string { return filepath.Join(l.venv(), "bin", "python") }
@@ -207,10 +205,8 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if _, err := l.command(ctx, "", l.setupEnviron(), python, "-I", "-m", "venv", dir); err != nil {
 		return fmt.Errorf("%s -m venv failed: %w", python, err)
 	}
-	for name, data := range map[string][]byte{"requirements.txt": requirements, "constraints.txt": constraints} {
-		if err := durable.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			return err
-		}
+	if err := durable.WriteFile(filepath.Join(dir, "requirements.txt"), requirements, 0o644); err != nil {
+		return err
 	}
 	if _, err := l.command(ctx, dir, l.setupEnviron(), l.python(), pipArgs(dir)...); err != nil {
 		return fmt.Errorf("pip could not install JupyterLab (the first set-up needs a network): %w", err)
@@ -253,21 +249,21 @@ func (l *Lab) hasPython() bool {
 	return err == nil && stamped(l.venv(), "")
 }
 
-// pipArgs returns the arguments of Python that install the requirements into the environment. The user's settings of
-// pip still choose the package index, but not the target folder: arguments, even empty ones, override variables and
-// files.
+// pipArgs returns the arguments of Python that install the requirements into the environment: wheels with one of the
+// hashes, since a source distribution would run code and need others without hashes. The user's settings of pip still
+// choose the package index, but not the target folder: arguments, even empty ones, override variables and files.
 func pipArgs(dir string) []string {
 	return []string{"-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir",
-		"--no-user", "--target=", "--prefix=" + dir, "-r", "requirements.txt", "-c", "constraints.txt"}
+		"--no-user", "--target=", "--prefix=" + dir, "--require-hashes", "--only-binary=:all:", "-r", "requirements.txt"}
 }
 
 // FindPython returns the path and version of a Python that can create the environment. Its error says what to install.
 func FindPython(ctx context.Context) (path, version string, err error) {
-	const install = "install Python 3.10 or newer with its venv module " +
+	const install = "install Python 3.11 or newer with its venv module " +
 		"(Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)"
 	const script = `import sys
 version = "%d.%d.%d" % sys.version_info[:3]
-if sys.version_info < (3, 10): sys.exit("is Python " + version)
+if sys.version_info < (3, 11): sys.exit("is Python " + version)
 try: import venv, ensurepip
 except ImportError: sys.exit("has no venv module")
 print(version)`
@@ -465,6 +461,11 @@ func (l *Lab) command(ctx context.Context, dir string, env []string, name string
 		return nil, ctx.Err()
 	}
 	if err != nil {
+		// After this sentence pip names the file, and last of all only a hash.
+		_, mismatch, _ := strings.Cut(stderr.String(), "DO NOT MATCH THE HASHES")
+		if lines := strings.Split(mismatch, "\n"); len(lines) > 1 {
+			return nil, fmt.Errorf("not the file whose SHA-256 requirements.txt has: %s", strings.TrimSpace(lines[1]))
+		}
 		return nil, errors.New(text.LastLine(stdout.String()+"\n"+stderr.String(), err))
 	}
 	return stdout.Bytes(), nil
@@ -486,7 +487,7 @@ func stamped(dir, key string) bool {
 func firstRequirement(name string) string {
 	for line := range strings.Lines(string(requirements)) {
 		if strings.HasPrefix(line, name+"==") {
-			return strings.TrimSpace(line)
+			return strings.Fields(line)[0]
 		}
 	}
 	return name

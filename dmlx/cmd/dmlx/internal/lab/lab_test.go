@@ -171,11 +171,56 @@ esac
 		t.Errorf("the user's set-up is in reach: %s", told)
 	}
 	for _, want := range []string{"-I -m pip install ",
-		" --no-user --target= --prefix=" + l.venv() + " -r requirements.txt",
+		" --no-user --target= --prefix=" + l.venv() + " --require-hashes --only-binary=:all: -r requirements.txt\n",
 		"TMPDIR=" + l.dir("tmp") + "\n", "PIP_INDEX_URL=https://index.example/simple\n"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %q in %s", want, told)
 		}
+	}
+}
+
+// Each package is of one version and has hashes, and no line names an index.
+func TestRequirements(t *testing.T) {
+	pinned := regexp.MustCompile(`^([a-z0-9][a-z0-9-]*==[0-9][0-9a-z.]*)(?: ; [a-zA-Z_0-9'.=!<> ()]+)?$`)
+	hash := regexp.MustCompile(`^--hash=sha256:[0-9a-f]{64}$`)
+	packages := map[string]bool{}
+	joined := strings.ReplaceAll(strings.TrimSpace(string(requirements)), " \\\n    ", " \\")
+	for requirement := range strings.SplitSeq(joined, "\n") {
+		parts := strings.Split(requirement, " \\")
+		m := pinned.FindStringSubmatch(parts[0])
+		if m == nil || len(parts) < 2 {
+			t.Errorf("%.80q: want NAME==VERSION and hashes", requirement)
+			continue
+		}
+		packages[m[1]] = true
+		for _, h := range parts[1:] {
+			if !hash.MatchString(h) {
+				t.Errorf("%s: %q", m[1], h)
+			}
+		}
+	}
+	asked, err := os.ReadFile("requirements.in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(asked)) {
+		name := strings.ReplaceAll(strings.TrimSpace(line), "_", "-")
+		if !strings.HasPrefix(name, "#") && !packages[name] {
+			t.Errorf("requirements.txt lacks %s", name)
+		}
+	}
+}
+
+// A file that is not as pinned is named.
+func TestHashMismatch(t *testing.T) {
+	const pip = `echo "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have
+    six==1.17.0 from https://index.example/six-1.17.0.whl (from -r requirements.txt (line 9)):
+        Expected sha256 00
+             Got        01
+" >&2; exit 1`
+	_, err := newLab(t).command(t.Context(), "", nil, "sh", "-c", pip)
+	if err == nil || !strings.Contains(err.Error(), "SHA-256 requirements.txt has: six==1.17.0 from https") {
+		t.Error(err)
 	}
 }
 
