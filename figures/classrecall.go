@@ -3,6 +3,7 @@ package figures
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -44,22 +45,23 @@ func ClassRecall(provenance string, classes []ClassScore) (*Figure, error) {
 	slices.SortStableFunc(classes, func(a, b ClassScore) int { return a.Found*b.Queries - b.Found*a.Queries })
 	overall := 100 * float64(found) / float64(queries)
 	all := newPlot(fmt.Sprintf("All %d classes", len(classes)), "classes, the worst first", "Recall@1, %")
-	all.X.Min, all.X.Max, all.Y.Min, all.Y.Max = 0.5, float64(len(classes))+0.5, 0, 100
+	all.X.Min, all.X.Max = 0.5, float64(len(classes))+0.5
 	all.X.Tick.Marker = every(max(1, roundStep(float64(len(classes))/5)), 1, float64(len(classes)))
-	all.Y.Tick.Marker = every(20, 0, 100)
+	setAxis(&all.Y, 0, 100, 20)
 	points := make(plotter.XYs, len(classes))
 	for i, c := range classes {
 		points[i] = plotter.XY{X: float64(i + 1), Y: c.percent()}
 	}
 	all.Add(lightGrid(), classMean(overall), classDots{points})
 	worst := classes[:min(worstClasses, len(classes))]
-	alt := fmt.Sprintf("Recall@1 of each of %d classes, sorted: %.1f %% over all queries, %d classes without a miss. "+
-		"The worst:", len(classes), overall, perfect)
-	for i, c := range worst {
-		alt += fmt.Sprintf("%s %s %d of %d", map[bool]string{true: ",", false: ""}[i > 0], c.Name, c.Found, c.Queries)
+	var words []string
+	for _, c := range worst {
+		words = append(words, fmt.Sprintf("%s %d of %d", c.Name, c.Found, c.Queries))
 	}
 	return &Figure{
-		Width: vg.Points(560), Height: vg.Points(236), Alt: alt + ".", Provenance: provenance,
+		Width: vg.Points(560), Height: vg.Points(236), Provenance: provenance,
+		Alt: fmt.Sprintf("Recall@1 of each of %d classes, sorted: %.1f %% over all queries, %d classes without a miss. "+
+			"The worst: %s.", len(classes), overall, perfect, strings.Join(words, ", ")),
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 24, 1.15, 1)
 			drawPlot(all, parts[0])
@@ -86,12 +88,11 @@ func (d classDots) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	room := (c.Max.X - c.Min.X) / vg.Length(len(d.XYs))
 	radius := max(0.8, min(2.4, 0.45*room))
-	glyph := draw.GlyphStyle{Color: Blue, Radius: radius, Shape: draw.CircleGlyph{}}
 	for _, at := range d.XYs {
 		if room > 3 {
 			c.StrokeLine2(stroke(SkyBlue, 0.8), x(at.X), y(0), x(at.X), y(at.Y))
 		}
-		c.DrawGlyphNoClip(glyph, pt(x(at.X), y(at.Y)))
+		dot(c, Blue, radius, draw.CircleGlyph{}, x(at.X), y(at.Y))
 	}
 }
 

@@ -224,22 +224,20 @@ func (m *EmbeddingMap) input(taken int) ([]byte, error) {
 		place[p] = i
 	}
 	number := func(name string) int {
-		n, known := class[name]
-		if !known {
-			n = len(d.Names)
-			class[name], d.Names = n, append(d.Names, name)
+		if _, known := class[name]; !known {
+			class[name], d.Names = len(d.Names), append(d.Names, name)
 		}
-		return n
+		return class[name]
 	}
-	var kinds strings.Builder
 	for _, i := range shown {
 		p := m.points[i]
-		x := m.data.Min.X + (m.data.Max.X-m.data.Min.X)*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
-		y := m.data.Min.Y + (m.data.Max.Y-m.data.Min.Y)*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
-		d.X, d.Y = append(d.X, int(math.Round(1e4*float64(x/m.Width)))),
-			append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
+		size := m.data.Size()
+		x := m.data.Min.X + size.X*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
+		y := m.data.Min.Y + size.Y*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
+		d.X = append(d.X, int(math.Round(1e4*float64(x/m.Width))))
+		d.Y = append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
 		d.Class = append(d.Class, number(p.Class))
-		kinds.WriteByte(byte(p.Kind))
+		d.Kinds += string(p.Kind)
 		nearest, other := -1, -1
 		if p.Nearest >= 0 {
 			other = number(m.points[p.Nearest].Class)
@@ -249,7 +247,6 @@ func (m *EmbeddingMap) input(taken int) ([]byte, error) {
 		}
 		d.Nearest, d.Other = append(d.Nearest, nearest), append(d.Other, other)
 	}
-	d.Kinds = kinds.String()
 	if len(shown) < len(m.points) {
 		d.Note = fmt.Sprintf("%d of the %d images, in equal steps, are shown under the pointer.", len(shown), len(m.points))
 	}

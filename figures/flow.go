@@ -183,20 +183,16 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 	}
 	alt := fmt.Sprintf("Embeddings on the unit %s, a color and shape for each class.",
 		map[bool]string{true: "sphere", false: "circle"}[swarms[0].Dim == 3])
-	widths := equal(len(swarms))
+	widths, total := equal(len(swarms)), float64(len(swarms))
 	var chart *plot.Plot
 	if n := len(h.Steps); n > 0 {
 		var err error
 		if chart, err = h.plot(); err != nil {
 			return nil, err
 		}
-		widths = append(widths, 1.15)
+		widths, total = append(widths, 1.15), total+1.15
 		alt += fmt.Sprintf(" From step %d to %d the mean S_ap goes from %.2f to %.2f "+
 			"and the mean S_an from %.2f to %.2f.", h.Steps[0], h.Steps[n-1], h.Sap[0], h.Sap[n-1], h.San[0], h.San[n-1])
-	}
-	total := 0.0
-	for _, w := range widths {
-		total += w
 	}
 	return &Figure{
 		Width: vg.Points(190*total + 10), Height: vg.Points(212), Alt: alt,

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -78,12 +79,11 @@ func PerpendicularLength(parallel float64) float64 { return math.Sqrt(max(1-para
 func ProjectionLengths(measured []Projected) (*Figure, error) {
 	var saps []float64
 	for i, m := range measured {
-		if !(max(math.Abs(m.Sap), math.Abs(m.San), math.Abs(m.Spn)) <= 1+1e-6) || math.IsNaN(m.Parallel+m.Perpendicular) ||
-			math.IsInf(m.Parallel+m.Perpendicular, 0) {
+		if !(max(math.Abs(m.Sap), math.Abs(m.San), math.Abs(m.Spn)) <= 1+1e-6) || !finite(m.Parallel+m.Perpendicular) {
 			return nil, fmt.Errorf("projection lengths: measurement %d is %+v; "+
 				"want similarities in [-1, 1] and finite lengths", i, m)
 		}
-		if projectedOrthogonal(m) {
+		if strings.HasSuffix(m.Direction, "-orth") {
 			seriesIndex(&saps, math.Round(m.Sap*1000)/1000)
 		}
 	}
@@ -96,8 +96,7 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 	colors := map[string]color.NRGBA{"euc": Vermilion, "cos": Blue, "euc-orth": Vermilion, "cos-orth": Blue}
 	var rows [2][]*plot.Plot
 	for column, panel := range []struct {
-		title      Markup
-		x          Markup
+		title, x   Markup
 		member     Member
 		directions []string
 		saps       []float64
@@ -107,15 +106,14 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 		{"at the negative, orthogonal", "$S_{an}$ = $S_{pn}$", NegativeMember, []string{"euc-orth", "cos-orth"}, saps},
 	} {
 		for row := range 2 {
-			title, x, y := panel.title, Markup(""), "along $d_\\parallel$"
-			p := newPlot(title, x, "")
+			p := newPlot(panel.title, "", "along $d_\\parallel$")
 			p.Y.Min, p.Y.Max = -1.05, 1.05
 			if row == 1 {
-				p = newPlot("", panel.x, "")
-				p.Y.Min, p.Y.Max, y = 0, 1.05, "along $d_\\perp$"
+				p = newPlot("", panel.x, "along $d_\\perp$")
+				p.Y.Min, p.Y.Max = 0, 1.05
 			}
-			if column == 0 {
-				p.Y.Label.Text = y
+			if column > 0 {
+				p.Y.Label.Text = ""
 			}
 			setAxis(&p.X, -1, 1, 0.5)
 			p.Y.Tick.Marker = every(0.5, p.Y.Min, 1)
@@ -148,9 +146,6 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 					}
 					points = append(points, at)
 				}
-				if len(points) == 0 {
-					continue
-				}
 				p.Add(scatter(points, colors[direction], 1.9, ringed{directionShapes[k]}))
 			}
 			if row == 0 && column == 0 && len(measured) > 0 {
@@ -168,10 +163,6 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 			"between anchor and positive.",
 		panels: func(c draw.Canvas) { drawRows(draw.Crop(c, 0, 0, 4, 0), rows[:], 4, 10, 1.1, 1, 1) },
 	}, nil
-}
-
-func projectedOrthogonal(m Projected) bool {
-	return m.Direction == "euc-orth" || m.Direction == "cos-orth"
 }
 
 // projectionLine returns a closed form over its whole range. For an orthogonal direction, sap is its S_ap and S_pn =

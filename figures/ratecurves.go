@@ -48,11 +48,11 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 	total, most := titles*vg.Length(len(sets))+38, 0
 	drawn := make([][][]*plot.Plot, len(sets))
 	for i, s := range sets {
-		low, high := s.recalls()
+		recalls := s.recalls()
 		for _, panels := range s.Lines {
 			var line []*plot.Plot
 			for k, r := range panels {
-				line = append(line, r.plot(half+0.35, low, high, k == 0))
+				line = append(line, r.plot(half+0.35, recalls, k == 0))
 			}
 			drawn[i], most, total = append(drawn[i], line), max(most, len(line)), total+height+gap
 		}
@@ -84,7 +84,7 @@ func rateKeys(sets []RateSet) []keyed {
 		{"best on test", Blue, circled{}}, {"best on held-out classes", Vermilion, boxed{}}}
 	diverged, below := false, false
 	for _, s := range sets {
-		low, _ := s.recalls()
+		low := s.recalls().low
 		for _, r := range s.panels() {
 			for _, v := range slices.Concat(r.Ours, r.Theirs) {
 				diverged = diverged || math.IsNaN(v.Test.Mean) && v.Test.Diverged > 0
@@ -130,32 +130,29 @@ func drawLine(c draw.Canvas, plots []*plot.Plot, n int, gap vg.Length) {
 const rateDepth = 40
 
 // recalls returns the range of all means of a data set with their deviations, cut below as [rateDepth] says.
-func (s RateSet) recalls() (low, high float64) {
-	low = math.Inf(1)
+func (s RateSet) recalls() span {
+	all := spanOf()
 	var tops []float64 // Our best and the paper's.
 	for _, of := range []func(RatePanel) scores.Curve{func(r RatePanel) scores.Curve { return r.Ours },
 		func(r RatePanel) scores.Curve { return r.Theirs }} {
-		top := math.Inf(-1)
+		some := spanOf()
 		for _, r := range s.panels() {
 			for _, v := range of(r) {
-				if !math.IsNaN(v.Test.Mean) {
-					low, top = min(low, v.Test.Mean-v.Test.Std), max(top, v.Test.Mean+v.Test.Std)
-				}
+				some.addMean(v.Test)
 			}
 		}
-		if top >= low {
-			tops = append(tops, top)
+		if some.low <= some.high {
+			all.add(some.low, some.high)
+			tops = append(tops, some.high)
 		}
 	}
-	if len(tops) == 0 {
-		return 0, 100
+	if all.high-all.low > 1.25*rateDepth {
+		all.low = max(all.low, min(all.high-rateDepth, slices.Min(tops)-rateDepth/2))
 	}
-	high = slices.Max(tops)
-	if high-low > 1.25*rateDepth {
-		low = max(low, min(high-rateDepth, slices.Min(tops)-rateDepth/2))
+	if tops == nil {
+		return span{0, 100}
 	}
-	room := max(0.08*(high-low), 0.5)
-	return low - room, high + room
+	return all.padded(0.08, 0.5)
 }
 
 // ratePlace returns the position of point i on the axis of rates: in factors of two from the center of the grid.
@@ -164,13 +161,13 @@ func ratePlace(c scores.Curve, i int) float64 {
 	return math.Log2(c[i].LR) - (math.Log2(first)+math.Log2(last))/2
 }
 
-func (r RatePanel) plot(octaves, low, high float64, first bool) *plot.Plot {
+func (r RatePanel) plot(octaves float64, recalls span, first bool) *plot.Plot {
 	p := newPlot(r.Title, "", "")
 	p.Title.TextStyle.Font.Size = tickSize
 	p.Title.Padding = vg.Points(14) // Room for the paper's rates.
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -octaves, octaves, low, high
-	step := roundStep((high - low) / 4)
-	ticks := every(step, low, high)
+	p.X.Min, p.X.Max = -octaves, octaves
+	recalls.scaled(&p.Y, 4)
+	ticks := p.Y.Tick.Marker.Ticks(recalls.low, recalls.high)
 	if first {
 		p.Y.Label.Text = "Recall@1, %"
 		p.Y.Label.TextStyle.Font.Size = tickSize
@@ -179,7 +176,6 @@ func (r RatePanel) plot(octaves, low, high float64, first bool) *plot.Plot {
 			ticks[i].Label = ""
 		}
 	}
-	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
 	p.X.Tick.Marker = plot.ConstantTicks(rateTicks(r.Ours))
 	p.X.Tick.Label.Color, p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = Blue, noteSize, noteSize
 	p.Add(rateGround{ticks, r.Theirs}, rateLine{r.Theirs, quiet, diamond{}, false},

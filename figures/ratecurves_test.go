@@ -132,11 +132,11 @@ func TestSweepScale(t *testing.T) {
 		{rows([]float64{60, 1}, none), 20, 60},
 	} {
 		room := max(0.08*(c.high-c.low), 0.5)
-		if low, high := c.rows.recalls(); math.Abs(low-(c.low-room)) > 1e-9 || math.Abs(high-(c.high+room)) > 1e-9 {
-			t.Errorf("%g to %g, want %g to %g with %g around", low, high, c.low, c.high, room)
+		if s := c.rows.recalls(); math.Abs(s.low-(c.low-room)) > 1e-9 || math.Abs(s.high-(c.high+room)) > 1e-9 {
+			t.Errorf("%g to %g, want %g to %g with %g around", s.low, s.high, c.low, c.high, room)
 		}
 	}
-	if low, high := rows(none, none).recalls(); low != 0 || high != 100 {
-		t.Errorf("nothing: %g to %g", low, high)
+	if s := rows(none, none).recalls(); s != (span{0, 100}) {
+		t.Errorf("nothing: %g to %g", s.low, s.high)
 	}
 }

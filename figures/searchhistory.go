@@ -76,14 +76,13 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 		}
 		p.Legend.Top, p.Legend.XOffs = true, legend
 		panels = append(panels, p)
-		best, at := marks.best()
-		if at >= 0 {
-			words = append(words, fmt.Sprintf("%s: %d trials, the best of %s is number %d with %.1f", Plain(s.Title),
-				len(s.Trials), s.Lengths[len(s.Lengths)-1], at, best))
-		} else {
-			words = append(words, fmt.Sprintf("%s: %d trials, none of %s so far", Plain(s.Title), len(s.Trials),
-				s.Lengths[len(s.Lengths)-1]))
+		full := s.Lengths[len(s.Lengths)-1]
+		outcome := fmt.Sprintf("none of %s so far", full)
+		if best := marks.best(); len(best) > 0 {
+			last := best[len(best)-1]
+			outcome = fmt.Sprintf("the best of %s is number %d with %.1f", full, last.Number, last.Scores[len(s.Lengths)-1])
 		}
+		words = append(words, fmt.Sprintf("%s: %d trials, %s", Plain(s.Title), len(s.Trials), outcome))
 	}
 	return &Figure{
 		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(250), Provenance: provenance,
@@ -114,32 +113,31 @@ func (s searchMarks) glyph(length int) draw.GlyphStyle {
 		Shape: searchShapes[length]}
 }
 
-// best returns the highest score at the full length and the number of its trial, which is −1 without one.
-func (s searchMarks) best() (score float64, number int) {
-	number = -1
+// best returns the trials of the full length that are better than all before them.
+func (s searchMarks) best() (trials []SearchTrial) {
+	best := math.Inf(-1)
 	for _, t := range s.Trials {
-		if v := t.Scores[len(t.Scores)-1]; len(t.Scores) == len(s.Lengths) && (number < 0 || v > score) && !math.IsNaN(v) {
-			score, number = v, t.Number
+		if v := t.Scores[len(t.Scores)-1]; len(t.Scores) == len(s.Lengths) && v > best {
+			best, trials = v, append(trials, t)
 		}
 	}
-	return score, number
+	return trials
 }
 
 func (s searchMarks) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	var line []vg.Point
-	best := math.Inf(-1)
-	for _, t := range s.Trials {
-		if v := t.Scores[len(t.Scores)-1]; len(t.Scores) == len(s.Lengths) && v > best {
-			if len(line) > 0 {
-				line = append(line, pt(x(float64(t.Number)), y(best)))
-			}
-			best = v
-			line = append(line, pt(x(float64(t.Number)), y(best)))
+	height := vg.Length(0)
+	for i, t := range s.best() {
+		at := x(float64(t.Number))
+		if i > 0 {
+			line = append(line, pt(at, height))
 		}
+		height = y(t.Scores[len(s.Lengths)-1])
+		line = append(line, pt(at, height))
 	}
 	if len(line) > 0 {
-		c.StrokeLines(stroke(quiet, 0.9, 3, 2), append(line, pt(c.Max.X, y(best))))
+		c.StrokeLines(stroke(quiet, 0.9, 3, 2), append(line, pt(c.Max.X, height)))
 	}
 	for _, t := range s.Trials {
 		for r, v := range t.Scores {

@@ -3,6 +3,7 @@ package figures
 import (
 	"fmt"
 	"image/color"
+	"strings"
 
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -47,20 +48,17 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 		}
 		height += l.height() + tilesBetween
 	}
-	alt += ":"
-	shown := 0
+	var words []string
 	for i, k := range kinds {
 		if counts[i] > 0 {
-			alt += fmt.Sprintf(" %d %s,", counts[i], k.Name)
-			shown++
+			words = append(words, fmt.Sprintf("%d %s", counts[i], k.Name))
 		}
 	}
-	keyLines := vg.Length((shown + across - 1) / across)
-	height += (keyLines - 1) * tilesKeyLine
-	height += noteRoom(provenance)
+	keyLines := vg.Length((len(words) + across - 1) / across)
+	height += (keyLines-1)*tilesKeyLine + noteRoom(provenance)
 	return &Figure{
 		Width: tilesLeft + tilesAcross*tileStep + 2*margin, Height: height + 2*margin,
-		Alt: alt[:len(alt)-1] + ".", Provenance: provenance,
+		Alt: alt + ": " + strings.Join(words, ", ") + ".", Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			x, y := c.Min.X+tilesLeft, c.Max.Y-tileSide
 			name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
