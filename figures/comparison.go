@@ -146,7 +146,7 @@ func (c *Comparison) lay(titles []Markup, cell func(p *scores.Pivot, row, column
 		t.Columns = []Column{{Title: "Data", Left: true, Merged: true}}
 		for _, set := range c.Sets {
 			for _, row := range c.Rows {
-				t.Rows = append(t.Rows, []Cell{Text(set.label()), head(row)})
+				t.Rows = append(t.Rows, Row(set.label(), head(row)))
 			}
 			t.Rules = append(t.Rules, len(t.Rows))
 		}

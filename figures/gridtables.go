@@ -22,8 +22,7 @@ type GridVariance struct {
 func GridAnova(sets []GridVariance, provenance string) *Table {
 	t := &Table{
 		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Source", Left: true}, {Title: "df"},
-			{Title: "df of the full grid"},
-			{Title: "sum of squares"}, {Title: "mean square"}, {Title: "$F$"}, {Title: "$p$"},
+			{Title: "df of the full grid"}, {Title: "sum of squares"}, {Title: "mean square"}, {Title: "$F$"}, {Title: "$p$"},
 			{Title: "partial $\\omega^2$ [95 %]"}},
 		Caption:    "Analysis of variance of Recall@1, in points: main effects and interactions of the parts of a rule.",
 		Provenance: provenance,
@@ -168,9 +167,8 @@ type GridGap struct {
 // gaps with different pair weights.
 func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 	t := &Table{Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Gap", Left: true}},
-		Provenance: provenance,
-		Caption:    "Gaps of Recall@1 between directions by pair weight, in points.",
-		Notes:      []Markup{"In brackets: 95 % by the error of the analysis of variance."}}
+		Provenance: provenance, Caption: "Gaps of Recall@1 between directions by pair weight, in points.",
+		Notes: []Markup{"In brackets: 95 % by the error of the analysis of variance."}}
 	if len(gaps) == 0 {
 		return nil, fmt.Errorf("gaps: no gap, want at least one")
 	}
@@ -183,7 +181,7 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 			return nil, fmt.Errorf("gaps on %s: %d of %d pair weights, others have %v", g.Data, len(g.Gaps), len(g.Pairs),
 				gaps[0].Pairs)
 		}
-		row := []Cell{Text(g.Data), Text(DirectionLabel(g.Better) + " − " + DirectionLabel(g.Worse))}
+		row := Row(g.Data, DirectionLabel(g.Better)+" − "+DirectionLabel(g.Worse))
 		for _, v := range g.Gaps {
 			row = append(row, Tested(v, v.Difference.String()))
 		}

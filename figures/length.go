@@ -103,7 +103,7 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 	}
 	for _, l := range sets {
 		for i, rule := range l.Rules {
-			row := []Cell{Text(l.Data), Text(rule)}
+			row := Row(l.Data, rule)
 			for j := range most {
 				cell := Text("–")
 				if j < len(l.Steps) {

@@ -34,7 +34,7 @@ func SearchVerdict(provenance string, tests ...SearchTest) (*Table, error) {
 	}
 	method := ""
 	for _, s := range tests {
-		row := []Cell{Text(s.Name), Text(s.Rule), Text(s.Values), Scored(s.Recall)}
+		row := Row(s.Name, s.Rule, s.Values, s.Recall)
 		for i := range len(tests) - 1 {
 			if i >= len(s.Behind) {
 				row = append(row, Text("–"))

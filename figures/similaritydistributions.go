@@ -231,7 +231,7 @@ func Overlaps(provenance string, sets []Markup, rows ...OverlapRow) (*Table, err
 		if len(r.Sets) != len(sets) {
 			return nil, fmt.Errorf("figure 4, overlap of %s: %d scores for %d sets", Plain(r.Rule), len(r.Sets), len(sets))
 		}
-		cells := []Cell{Text(r.Rule), Text(r.Images)}
+		cells := Row(r.Rule, r.Images)
 		for _, s := range r.Sets {
 			cells = append(cells, Scored(s))
 		}

@@ -167,8 +167,7 @@ func (l line) path(origin vg.Point) vg.Path {
 		at := origin.Add(g.at)
 		if g.rune == '⊥' {
 			bar := func(x0, y0, x1, y1 vg.Length) {
-				p = rectangle(p, vg.Rectangle{Min: at.Add(pt(x0, y0).Scale(g.size)),
-					Max: at.Add(pt(x1, y1).Scale(g.size))})
+				p = rectangle(p, vg.Rectangle{Min: at.Add(pt(x0, y0).Scale(g.size)), Max: at.Add(pt(x1, y1).Scale(g.size))})
 			}
 			bar(0.06, 0, 0.60, 0.05)
 			bar(0.305, 0.05, 0.355, 0.66)

@@ -65,9 +65,8 @@ func Compare(table int, ours scores.Table, provenance string) (*figures.Comparis
 	ours = ours.Select(scores.Row{Measure: report.Recall(1)})
 	theirs := scores.Printed().Select(scores.Row{Table: table})
 	c := &figures.Comparison{
-		Caption: fmt.Sprintf("Table %d. Recall@1 in percent of different %s, %s.", table, k.compared, k.held),
-		Differences: fmt.Sprintf("Table %d as differences of Recall@1 to the first row of each column, in points.",
-			table),
+		Caption:     fmt.Sprintf("Table %d. Recall@1 in percent of different %s, %s.", table, k.compared, k.held),
+		Differences: fmt.Sprintf("Table %d as differences of Recall@1 to the first row of each column, in points.", table),
 		Alt: fmt.Sprintf("Table %d as a picture: Recall@1 of different %s, ours and the paper's, with standard deviations.",
 			table, k.compared),
 		RowTitle: k.title, Tint: k.tint, Shade: k.shade, Provenance: provenance}
@@ -204,8 +203,7 @@ func (t *Table) Measured(measures ...string) *figures.Table {
 	}
 	for i, c := range t.Cells {
 		all := c.Scores()
-		row := []figures.Cell{figures.Text(c.Data), figures.Text(cmp.Or(all[0].Label, all[0].Rule)),
-			figures.Text(fmt.Sprintf("%g", c.LR))}
+		row := figures.Row(c.Data, cmp.Or(all[0].Label, all[0].Rule), fmt.Sprintf("%g", c.LR))
 		for _, m := range measures {
 			row = append(row, figures.Scored(all.Select(scores.Row{Measure: m}).Mean()))
 		}

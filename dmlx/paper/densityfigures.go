@@ -215,11 +215,10 @@ func CheckHistograms(caption figures.Markup, provenance string, claims []Histogr
 	}
 	for _, g := range groups {
 		t.Columns = append(t.Columns, figures.Column{Group: g.Title, Title: g.Sides[0].Title},
-			figures.Column{Group: g.Title, Title: g.Sides[1].Title},
-			figures.Column{Group: g.Title, Title: "holds"})
+			figures.Column{Group: g.Title, Title: g.Sides[1].Title}, figures.Column{Group: g.Title, Title: "holds"})
 	}
 	for _, c := range claims {
-		row := []figures.Cell{figures.Text(c.Says), figures.Text(c.Measured), figures.Text(c.Images.Name)}
+		row := figures.Row(c.Says, c.Measured, c.Images.Name)
 		for _, g := range groups {
 			row = append(row, c.value(g.Sides[0]), c.value(g.Sides[1]), figures.Text(c.holds(g)))
 		}

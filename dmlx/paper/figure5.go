@@ -109,11 +109,9 @@ func tripletNumbers(c Cell, histograms []*runs.Histograms, images ImagesOf) []fi
 	if s := of(func(d runs.TripletDensity) float64 { return float64(d.Triplets) }); s.N > 0 {
 		triplets = fmt.Sprintf("%.0f", s.Mean)
 	}
-	return []figures.Cell{figures.Text(c.Data), figures.Text(images.Name), figures.Text(directionLabel(c)),
-		figures.Text(triplets), figures.Text(similarity(of(medianSap))), figures.Text(similarity(of(medianSan))),
-		figures.Text(similarity(of(spread))),
-		figures.Scored(of(edge).Times(100)), figures.Scored(of(corner).Times(100)),
-		figures.Scored(of(violations).Times(100))}
+	return figures.Row(c.Data, images.Name, directionLabel(c), triplets, similarity(of(medianSap)),
+		similarity(of(medianSan)), similarity(of(spread)), of(edge).Times(100), of(corner).Times(100),
+		of(violations).Times(100))
 }
 
 // Figure5Claims returns the statements of §5.4 on the Euclidean direction against the cosine one.

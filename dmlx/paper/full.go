@@ -221,7 +221,7 @@ func OrderTable(orders []Order, provenance string) *figures.Table {
 	for _, o := range orders {
 		first := len(t.Rows)
 		for i, rule := range o.Rules {
-			row := []figures.Cell{figures.Text(fmt.Sprint(o.Table)), figures.Text(o.name()), figures.Text(o.label(rule))}
+			row := figures.Row(o.Table, o.name(), o.label(rule))
 			for _, ours := range append(slices.Clone(o.Ours), o.Paper) {
 				row = append(row, figures.Scored(ours[i]))
 			}
@@ -256,8 +256,7 @@ func AgreementTable(orders []Order, provenance string) (*figures.Table, error) {
 		if len(o.Ours) < 2 {
 			lists = lists[:len(o.Ours)]
 		}
-		row := []figures.Cell{figures.Text(fmt.Sprint(o.Table)), figures.Text(o.name()),
-			figures.Text(fmt.Sprint(len(o.Rules)))}
+		row := figures.Row(o.Table, o.name(), len(o.Rules))
 		for i := range lists {
 			a, err := stats.CompareRanks(lists[i], against[i])
 			if err != nil {
@@ -284,8 +283,7 @@ func LeadTable(orders []Order, provenance string) *figures.Table {
 		"by ours, so that choosing it adds nothing to our difference."}
 	for _, o := range orders {
 		best := o.Best()
-		row := []figures.Cell{figures.Text(fmt.Sprint(o.Table)), figures.Text(o.name()),
-			figures.Text(o.label(o.Rules[best]) + " − " + o.label(o.Rules[0]))}
+		row := figures.Row(o.Table, o.name(), o.label(o.Rules[best])+" − "+o.label(o.Rules[0]))
 		for _, means := range append(slices.Clone(o.Ours), o.Paper) {
 			test := stats.Welch(means[best], means[0])
 			if best == 0 || math.IsNaN(test.Difference.Value) {
@@ -350,9 +348,8 @@ func CostTable(at ...*Table) *figures.Table {
 		if table.Missing > 0 {
 			count += fmt.Sprintf("; %d missing", table.Missing)
 		}
-		t.Rows = append(t.Rows, []figures.Cell{figures.Text(table.Preset), figures.Text(count),
-			figures.Text(strings.Join(steps, ", ")), figures.Text(fmt.Sprintf("%.1f", total/3600)), figures.Text(median),
-			figures.Text(provenance), figures.Text(strings.Join(commits, ", "))})
+		t.Rows = append(t.Rows, figures.Row(table.Preset, count, strings.Join(steps, ", "), fmt.Sprintf("%.1f", total/3600),
+			median, provenance, strings.Join(commits, ", ")))
 	}
 	t.Notes = []figures.Markup{"Seconds are those of training and evaluation while the machine may have done other " +
 		"work, so they compare no presets and no machines. (devel) is a program that recorded no commit."}
@@ -408,9 +405,8 @@ func (c *ClaimChanges) Table(provenance string) *figures.Table {
 	for i, a := range c.Short {
 		b := c.Long[i]
 		if a.Ours.Verdict != b.Ours.Verdict {
-			t.Rows = append(t.Rows, []figures.Cell{figures.Text(a.Section), figures.Text(cmp.Or(a.Quote, a.Asks)),
-				figures.Text(string(a.Ours.Verdict)), figures.Text(a.Ours.Evidence), figures.Text(string(b.Ours.Verdict)),
-				figures.Text(b.Ours.Evidence)})
+			t.Rows = append(t.Rows, figures.Row(a.Section, cmp.Or(a.Quote, a.Asks), string(a.Ours.Verdict), a.Ours.Evidence,
+				string(b.Ours.Verdict), b.Ours.Evidence))
 		}
 	}
 	return t

@@ -224,10 +224,8 @@ func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 		}
 		for _, member := range []figures.Member{figures.PositiveMember, figures.NegativeMember} {
 			parallel, perpendicular, count := projectionErrors(lengths, member)
-			t.Rows = append(t.Rows, []figures.Cell{figures.Text(figures.DirectionLabel(direction.Name)),
-				figures.Text(fmt.Sprintf("$%s$", member)),
-				figures.Text(fmt.Sprintf("%.1e", parallel)), figures.Text(fmt.Sprintf("%.1e", perpendicular)),
-				figures.Text(fmt.Sprint(count))})
+			t.Rows = append(t.Rows, figures.Row(figures.DirectionLabel(direction.Name), fmt.Sprintf("$%s$", member),
+				fmt.Sprintf("%.1e", parallel), fmt.Sprintf("%.1e", perpendicular), count))
 		}
 	}
 	return t, nil

@@ -74,9 +74,8 @@ func (b board) table() (*figures.Table, error) {
 		if i > 0 && (rows[i-1].Data != r.Data || rows[i-1].Trained != r.Trained) {
 			t.Rules = append(t.Rules, i)
 		}
-		t.Rows = append(t.Rows, []figures.Cell{figures.Text(plainCell(r.Data)), figures.Text(r.Trained),
-			figures.Text(plainCell(r.Rule)), figures.Scored(r.mean()), figures.Text(fmt.Sprint(r.Seeds)),
-			figures.Text(fmt.Sprintf("%g", r.LR)), figures.Text(r.Backend)})
+		t.Rows = append(t.Rows, figures.Row(plainCell(r.Data), r.Trained, plainCell(r.Rule), r.mean(), r.Seeds,
+			fmt.Sprintf("%g", r.LR), r.Backend))
 	}
 	return t, nil
 }

@@ -62,8 +62,8 @@ func findings(c *dissect.Checked) *figures.Table {
 	for _, f := range c.Findings {
 		grade := figures.Text(f.Grade.String())
 		grade.Bold = f.Grade != dissect.Good
-		t.Rows = append(t.Rows, []figures.Cell{figures.Text(f.Check), grade, figures.Text(plainCell(cmp.Or(f.Part, "–"))),
-			figures.Text(plainCell(f.Message)), figures.Text(plainCell(cmp.Or(sourceLine(f.File, f.Line), "–")))})
+		t.Rows = append(t.Rows, figures.Row(f.Check, grade, plainCell(cmp.Or(f.Part, "–")), plainCell(f.Message),
+			plainCell(cmp.Or(sourceLine(f.File, f.Line), "–"))))
 	}
 	return t
 }
@@ -305,8 +305,7 @@ func (c *chart) step(i int, p runs.Progress, first bool, store *runs.Store) {
 		if e := c.curves[i].Epochs; len(e) > 0 && !gonbui.IsNotebook {
 			last := e[len(e)-1]
 			fmt.Fprintf(os.Stderr, "%s: epoch %d of %d: violations %.1f %%, S_ap %.3f, S_an %.3f, gradient %.3g\n",
-				shortRule(c.specs[i]),
-				last.Epoch, c.specs[i].Epochs, 100*last.ViolationRate, last.Sap, last.San, last.GradientNorm)
+				shortRule(c.specs[i]), last.Epoch, c.specs[i].Epochs, 100*last.ViolationRate, last.Sap, last.San, last.GradientNorm)
 		}
 	}
 	c.line = shortRule(c.specs[i]) + ": " + p.Stage()

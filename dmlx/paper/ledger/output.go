@@ -26,12 +26,8 @@ func Table(rows []Row, provenance string) *figures.Table {
 		}
 		verdict := figures.Text(string(r.Verdict))
 		verdict.Background = r.Verdict.Tone()
-		t.Rows = append(t.Rows, []figures.Cell{figures.Text(r.Place), figures.Text(r.What), figures.Text(r.Paper),
-			figures.Text(r.Ours), figures.Text(r.Data), figures.Text(r.Preset), figures.Text(string(r.Setting)),
-			figures.Text(r.PaperEffect),
-			figures.Text(r.OurEffect), figures.Text(r.Comparable), verdict,
-			figures.Text(r.Why), figures.Text(r.Test), figures.Text(r.Command),
-			figures.Text(strings.Join(r.Runs, " "))})
+		t.Rows = append(t.Rows, figures.Row(r.Place, r.What, r.Paper, r.Ours, r.Data, r.Preset, string(r.Setting),
+			r.PaperEffect, r.OurEffect, r.Comparable, verdict, r.Why, r.Test, r.Command, strings.Join(r.Runs, " ")))
 	}
 	return t
 }
@@ -119,7 +115,7 @@ func Summary(rows []Row, provenance string) *figures.Table {
 		t.Columns = append(t.Columns, figures.Column{Group: string(c.setting), Title: string(c.verdict)})
 	}
 	add := func(title string, of []Row) {
-		row := []figures.Cell{figures.Text(title), figures.Text(fmt.Sprint(len(of)))}
+		row := figures.Row(title, len(of))
 		count := countKinds(of)
 		for _, c := range columns {
 			cell := figures.Text(fmt.Sprint(count[c]))

@@ -31,8 +31,7 @@ func Settings() *figures.Table {
 		Caption: "Where the training departs from the paper's text, or from its first author's earlier program for EPHN.",
 	}
 	for _, s := range settings {
-		t.Rows = append(t.Rows, []figures.Cell{figures.Text(s.what), figures.Text(s.paper), figures.Text(s.earlier),
-			figures.Text(s.ours)})
+		t.Rows = append(t.Rows, figures.Row(s.what, s.paper, s.earlier, s.ours))
 	}
 	return t
 }

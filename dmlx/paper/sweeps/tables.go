@@ -60,7 +60,7 @@ func (s *Sweep) parts() []scores.Column {
 }
 
 func (s *Sweep) labels(r *row) []figures.Cell {
-	return []figures.Cell{figures.Text(r.label), figures.Text(r.blockLabel)}[:len(s.parts())]
+	return figures.Row(r.label, r.blockLabel)[:len(s.parts())]
 }
 
 // byBlock returns the rows block by block.
@@ -342,8 +342,7 @@ func (s *Sweep) Statements() *figures.Table {
 			if a < 0 || b < 0 {
 				continue
 			}
-			row := figures.Row(st.says, st.better.describe(figures.PartLabel(s.varied, st.a),
-				figures.PartLabel(s.varied, st.b)))
+			row := figures.Row(st.says, st.better.describe(figures.PartLabel(s.varied, st.a), figures.PartLabel(s.varied, st.b)))
 			if s.blocks != "" {
 				row = append(row, figures.Text(block[0].blockLabel))
 			}
