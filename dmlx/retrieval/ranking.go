@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/gomlx/compute"
 )
@@ -29,15 +30,6 @@ type tally struct {
 	counted int     // Items counted since within was last narrowed.
 	most    int     // The largest K of Recall@K.
 	highest float32 // The highest similarity of another class.
-
-	// Of many matches, those of bucket b are matches[start[b]:start[b+1]], so that one is found in constant time.
-	start []int32
-	scale float32 // Buckets for each unit of similarity below the first match's.
-}
-
-// bucket is where a similarity belongs among the matches. It never falls where similarities do.
-func (t *tally) bucket(top, similarity float32) int {
-	return min(int(min(max(0, (top-similarity)*t.scale), 1<<30)), len(t.start)-2)
 }
 
 type match struct {
@@ -56,40 +48,9 @@ func newTally(matches []match, most int) *tally {
 		matches: matches, others: make([]int32, len(matches)), within: len(matches), most: most,
 		highest: float32(math.Inf(-1)),
 	}
-	order := func(a, b match) int {
+	slices.SortFunc(matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.index, b.index))
-	}
-	if len(matches) < 64 {
-		slices.SortFunc(matches, order)
-		return t
-	}
-	top, bottom := matches[0].similarity, matches[0].similarity
-	for _, m := range matches {
-		top, bottom = max(top, m.similarity), min(bottom, m.similarity)
-	}
-	t.start = make([]int32, len(matches)+1)
-	if top > bottom {
-		t.scale = min(float32(len(matches))/(top-bottom), math.MaxFloat32) // No 0 times infinity.
-	}
-	next := make([]int32, len(matches)+1) // Where the next match of a bucket comes.
-	for _, m := range matches {
-		next[t.bucket(top, m.similarity)+1]++
-	}
-	for b := range matches {
-		next[b+1] += next[b]
-	}
-	copy(t.start, next)
-	t.matches = make([]match, len(matches))
-	for _, m := range matches {
-		b := t.bucket(top, m.similarity)
-		t.matches[next[b]] = m
-		next[b]++
-	}
-	for b := range matches {
-		if of := t.matches[t.start[b]:t.start[b+1]]; len(of) > 1 {
-			slices.SortFunc(of, order)
-		}
-	}
+	})
 	return t
 }
 
@@ -105,12 +66,7 @@ func (t *tally) low() float32 {
 func (t *tally) see(index int, similarity float32) float32 {
 	t.highest = max(t.highest, similarity)
 	item := match{similarity, index}
-	from, to := 0, t.within
-	if t.start != nil {
-		b := t.bucket(t.matches[0].similarity, similarity)
-		from, to = min(int(t.start[b]), to), min(int(t.start[b+1]), to)
-	}
-	after := from + sort.Search(to-from, func(i int) bool { return item.before(t.matches[from+i]) })
+	after := sort.Search(t.within, func(i int) bool { return item.before(t.matches[i]) })
 	if after < t.within {
 		t.others[after]++
 		if t.counted++; t.counted >= len(t.matches) {
@@ -158,6 +114,11 @@ func (t *tally) ranking() ranking {
 		r.precision++
 		r.averagePrecision += float64(i+1) / float64(i+before+1)
 	}
+	return r.mean()
+}
+
+// mean turns sums over matches into means.
+func (r ranking) mean() ranking {
 	r.precision /= float64(r.matches)
 	r.averagePrecision /= float64(r.matches)
 	return r
@@ -171,6 +132,133 @@ func (t *tally) seeAll(items []int, similarities []float32, low float32) float32
 		}
 	}
 	return low
+}
+
+// manyMatches is from how many items of a class on a row is counted by buckets. Tests make it small.
+var manyMatches = 64
+
+// counter finds the rankings of queries with many matches by buckets of similarities: only where a bucket among the
+// first R places holds both matches and others does their order matter, and only they are sorted.
+type counter struct {
+	matches []float32
+	counts  [][2]int32 // Others and matches in each bucket, the nearest first.
+	next    []int32    // Where the next item of a bucket goes in keys, −1 if the bucket needs no order.
+	keys    []uint64   // Similarity, index and whether it is a match, so that they ascend as ranks do.
+}
+
+// key orders by falling similarity, then by rising index.
+func key(similarity float32, index int, matches uint64) uint64 {
+	bits := math.Float32bits(similarity + 0) // −0 is 0.
+	bits ^= uint32(int32(bits)>>31)&math.MaxInt32 ^ math.MaxInt32
+	return uint64(bits)<<32 | uint64(index)<<1 | matches
+}
+
+// ranking ranks a row of similarities, which it overwrites, for a query whose class has these items, ascending. own is
+// the query's own item or −1. There must be a match.
+func (c *counter) ranking(row []float32, class []int, own int) ranking {
+	const none = -4 // Below all similarities.
+	if own >= 0 {
+		row[own] = none
+	}
+	c.matches = c.matches[:0]
+	top, bottom := float32(none), float32(-none)
+	for _, j := range class {
+		s := row[j]
+		row[j] = none
+		c.matches = append(c.matches, s)
+		if j != own {
+			top, bottom = max(top, s), min(bottom, s)
+		}
+	}
+	r := ranking{matches: len(class), positive: top, negative: float32(math.NaN())}
+	if own >= 0 {
+		r.matches--
+	}
+	// Buckets for twice the matches, so that few hold both kinds, and one for all that comes after the last match. bucket
+	// never falls where similarities do, and is below last for matches.
+	last := 2 * r.matches
+	scale := min(float32(last)*(1-1e-6)/(top-bottom), 1<<30)
+	bucket := func(s float32) int { return max(0, min(int((top-s)*scale), last)) }
+	c.counts = append(c.counts[:0], make([][2]int32, last+1)...)
+	highest := float32(none)
+	for _, s := range row {
+		c.counts[bucket(s)][0]++
+		if s > highest {
+			highest = s
+		}
+	}
+	if highest > none {
+		r.negative = highest
+	}
+	for i, j := range class {
+		if j != own {
+			c.counts[bucket(c.matches[i])][1]++
+		}
+	}
+
+	// Buckets up to the R-th place, and the first match's, which is in the first.
+	c.next = slices.Grow(c.next[:0], last+1)[:last+1]
+	places, sorted, used := 0, 0, 0
+	for b, n := range c.counts {
+		c.next[b] = -1
+		if places >= r.matches {
+			continue
+		}
+		used = b + 1
+		places += int(n[0] + n[1])
+		if n[0] != 0 && n[1] != 0 {
+			c.next[b] = int32(sorted)
+			sorted += int(n[0] + n[1])
+		}
+	}
+	c.keys = slices.Grow(c.keys[:0], sorted)[:sorted]
+	put := func(s float32, j int, matches uint64) {
+		b := bucket(s)
+		if to := c.next[b]; to >= 0 {
+			c.keys[to] = key(s, j, matches)
+			c.next[b]++
+		}
+	}
+	for j, s := range row {
+		put(s, j, 0)
+	}
+	for i, j := range class {
+		if j != own {
+			put(c.matches[i], j, 1)
+		}
+	}
+
+	found, others := 0, 0 // Before the place at hand.
+	match := func() {
+		if found == 0 {
+			r.first = others
+		}
+		if found+others < r.matches {
+			r.precision++
+			r.averagePrecision += float64(found+1) / float64(found+others+1)
+		}
+		found++
+	}
+	for b, next := range c.next[:used] {
+		n := c.counts[b]
+		if next < 0 {
+			for range n[1] {
+				match()
+			}
+			others += int(n[0])
+			continue
+		}
+		of := c.keys[next-n[0]-n[1] : next]
+		slices.Sort(of)
+		for _, k := range of {
+			if k&1 == 1 {
+				match()
+			} else {
+				others++
+			}
+		}
+	}
+	return r.mean()
 }
 
 // rankAll ranks the gallery for each query; with self, the gallery is the queries. most is the largest K of Recall@K.
@@ -198,10 +286,17 @@ func rankAll(
 		}
 	}
 	items := upTo(len(gallery.Labels))
+	counters := sync.Pool{New: func() any { return new(counter) }}
 	err := similarities(ctx, b, devices, queries, byRow, gallery, progress, func(i int, row []float32) {
 		class, own := members[queries.Labels[i]], -1
 		if self {
 			own = i
+		}
+		if len(class) >= max(manyMatches, len(row)/100) {
+			c := counters.Get().(*counter)
+			ranked[i] = c.ranking(row, class, own)
+			counters.Put(c)
+			return
 		}
 		matches := make([]match, 0, len(class))
 		for _, j := range class {

@@ -189,11 +189,12 @@ func random(rng *rand.Rand, n, dim, classes int) *Embeddings {
 }
 
 func TestAgainstBruteForce(t *testing.T) {
-	old := blockSize
-	defer func() { blockSize = old }()
+	old, many := blockSize, manyMatches
+	defer func() { blockSize, manyMatches = old, many }()
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		byRows, inOne, inSeveral := 0, 0, 0
 		for trial := range 24 {
+			manyMatches = []int{3, many}[trial/6%2]
 			rng := rand.New(rand.NewPCG(uint64(trial), 7))
 			blockSize = []int{1, 1000, old}[trial%3] // One row at a time, several blocks, one block.
 			q := random(rng, 40+rng.IntN(60), 5+trial, []int{6, 12}[trial/12])
@@ -431,8 +432,8 @@ func TestEvaluateOnDevices(t *testing.T) {
 	}
 }
 
-// A tally of so many matches that it looks them up ranks as sorting does, whatever the similarities are.
-func TestTallyOfManyMatches(t *testing.T) {
+// A tally ranks as sorting does, whatever the similarities are, and a counter as the tally, to the bit.
+func TestTallyAndCounter(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 2))
 	for what, draw := range map[string]func() float32{
@@ -448,7 +449,7 @@ func TestTallyOfManyMatches(t *testing.T) {
 			return 0.9 + rng.Float32()*1e-5
 		},
 	} {
-		for _, n := range []int{63, 64, 65, 300} {
+		for _, n := range []int{1, 2, 5, 64, 300} {
 			var matches, all []match
 			items := rng.Perm(3 * n)
 			for i, item := range items {
@@ -457,7 +458,7 @@ func TestTallyOfManyMatches(t *testing.T) {
 					matches = append(matches, all[i])
 				}
 			}
-			tally := newTally(slices.Clone(matches), n)
+			tally := newTally(slices.Clone(matches), 3*n)
 			low := tally.low()
 			for _, m := range all[n:] {
 				if m.similarity >= low {
@@ -483,6 +484,21 @@ func TestTallyOfManyMatches(t *testing.T) {
 			}
 			want.precision, want.averagePrecision = want.precision/float64(n), want.averagePrecision/float64(n)
 			got := tally.ranking()
+			row, class := make([]float32, 3*n+1), []int{n} // Item n is the query itself.
+			for _, m := range all {
+				place := m.index
+				if place >= n {
+					place++
+				}
+				if row[place] = m.similarity; isMatch[m.index] {
+					class = append(class, place)
+				}
+			}
+			row[n] = 1
+			slices.Sort(class)
+			if counted := new(counter).ranking(row, class, n); counted != got {
+				t.Errorf("%s, %d matches: counted %+v; want %+v", what, n, counted, got)
+			}
 			if got.first != want.first || math.Abs(got.precision-want.precision) > 1e-12 ||
 				math.Abs(got.averagePrecision-want.averagePrecision) > 1e-12 {
 				t.Errorf("%s, %d matches: %+v; want %+v", what, n, got, want)
