@@ -70,10 +70,8 @@ func (s Step) check() error {
 		if len(m.values) != m.want {
 			return fail("%s has %d values; want %d", m.name, len(m.values), m.want)
 		}
-		for i, v := range m.values {
-			if x := float64(v); !finite(x) {
-				return fail("value %d of %s is %v; want finite numbers", i, m.name, x)
-			}
+		if i := notFinite(m.values); i >= 0 {
+			return fail("value %d of %s is %v; want finite numbers", i, m.name, m.values[i])
 		}
 	}
 	for i, t := range s.Triplets {

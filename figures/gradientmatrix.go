@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"image/color"
-	"math"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -36,12 +35,10 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 			return nil, fmt.Errorf("gradient matrix %q: %d values for %d labels; want [n, n] values for n labels",
 				Plain(m.Title), len(m.Values), n)
 		}
-		for i, v := range m.Values {
-			if x := float64(v); !finite(x) {
-				return nil, fmt.Errorf("gradient matrix %q: row %d, column %d is %v", Plain(m.Title), i/n, i%n, x)
-			}
-			top = max(top, math.Abs(float64(v)))
+		if i := notFinite(m.Values); i >= 0 {
+			return nil, fmt.Errorf("gradient matrix %q: row %d, column %d is %v", Plain(m.Title), i/n, i%n, m.Values[i])
 		}
+		top = max(top, float64(slices.Max(m.Values)), -float64(slices.Min(m.Values)))
 	}
 	if top == 0 { // A batch without triplets.
 		top = 1

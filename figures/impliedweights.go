@@ -46,10 +46,8 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 					"want n, n and n×n, n at least 2", Plain(p.Title), n, len(p.PairNegative), len(p.Weight))
 			}
 			for _, w := range [][]float64{p.PairPositive, p.PairNegative, p.Weight} {
-				for _, v := range w {
-					if !finite(v) {
-						return nil, fmt.Errorf("implied weights %q: a weight is %v; want finite numbers", Plain(p.Title), v)
-					}
+				if i := notFinite(w); i >= 0 {
+					return nil, fmt.Errorf("implied weights %q: a weight is %v; want finite numbers", Plain(p.Title), w[i])
 				}
 			}
 			for side, w := range [][]float64{p.PairPositive, p.PairNegative} {

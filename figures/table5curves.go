@@ -102,16 +102,17 @@ func (notRun) Plot(c draw.Canvas, _ *plot.Plot) {
 
 // words returns the scores as a text.
 func (b *Batches) words() string {
-	var w strings.Builder
+	var out string
 	for _, s := range b.sets {
-		fmt.Fprintf(&w, " %s:", s.data)
+		var scores []string
 		for i, r := range b.rows {
-			fmt.Fprintf(&w, " %s %s", r.label, s.ours[0][i])
+			score := fmt.Sprintf("%s %s", r.label, s.ours[0][i])
 			if s.paper != "" && !math.IsNaN(s.theirs[0][i].Mean) {
-				fmt.Fprintf(&w, " (paper, %s: %s)", s.paper, s.theirs[0][i])
+				score += fmt.Sprintf(" (paper, %s: %s)", s.paper, s.theirs[0][i])
 			}
-			w.WriteString(map[bool]string{true: ".", false: ","}[i == len(b.rows)-1])
+			scores = append(scores, score)
 		}
+		out += fmt.Sprintf(" %s: %s.", s.data, strings.Join(scores, ", "))
 	}
-	return w.String()
+	return out
 }

@@ -5,6 +5,7 @@ import (
 	"image"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -36,6 +37,11 @@ const (
 
 // finite reports whether a value can be drawn.
 func finite[T float32 | float64](v T) bool { return v-v == 0 }
+
+// notFinite returns the index of the first value that cannot be drawn, −1 without one.
+func notFinite[T float32 | float64](values []T) int {
+	return slices.IndexFunc(values, func(v T) bool { return !finite(v) })
+}
 
 // SimilarityGrid returns the points of a triplet diagram: n×n triplets with S_ap and S_an from low to high in equal
 // steps, row by row with S_ap along rows. Weights at these points make a [Field].
