@@ -101,17 +101,22 @@ func (s GridSet) reach() (low, high float64, cut bool) {
 	return low, high, cut
 }
 
-func (s GridSet) words() string {
-	n, diverged := 0, 0
+// count returns the number of rules with a score, of those that diverged, and of those without a run.
+func (s GridSet) count() (known, diverged, missing int) {
 	for _, score := range s.Scores {
 		switch {
 		case !math.IsNaN(score.Mean):
-			n++
+			known++
 		case score.Diverged > 0:
 			diverged++
 		}
 	}
-	out := fmt.Sprintf(" %s: %d of %d rules", s.Data, n, len(s.Directions)*len(s.Pairs)*len(s.Triplets))
+	return known, diverged, len(s.Directions)*len(s.Pairs)*len(s.Triplets) - known - diverged
+}
+
+func (s GridSet) words() string {
+	n, diverged, missing := s.count()
+	out := fmt.Sprintf(" %s: %d of %d rules", s.Data, n, n+diverged+missing)
 	if n > 0 {
 		low, high, cut := s.reach()
 		from := fmt.Sprintf("%.1f", low)
@@ -145,24 +150,21 @@ func gridLegend(c draw.Canvas, sets []GridSet) {
 		x += 21 + s.Width(name) + 18
 	}
 	var most []GridMark
-	missing, diverged := false, false
+	missing, diverged := 0, 0
 	for _, set := range sets {
 		if len(set.Marks) > len(most) {
 			most = set.Marks
 		}
-		missing = missing || len(set.Scores) < len(set.Directions)*len(set.Pairs)*len(set.Triplets)
-		for _, score := range set.Scores {
-			missing = missing || math.IsNaN(score.Mean) && score.Diverged == 0
-			diverged = diverged || math.IsNaN(score.Mean) && score.Diverged > 0
-		}
+		_, lost, absent := set.count()
+		missing, diverged = missing+absent, diverged+lost
 	}
 	for i, m := range most {
 		entry(m.Name, func(r vg.Rectangle) { gridFrame(c, r, i) })
 	}
-	if missing {
+	if missing > 0 {
 		entry("no run yet", func(r vg.Rectangle) { gridEmpty(c, r) })
 	}
-	if diverged {
+	if diverged > 0 {
 		entry("diverged", func(r vg.Rectangle) { gridCross(c, r) })
 	}
 }
