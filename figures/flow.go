@@ -3,6 +3,7 @@ package figures
 import (
 	"cmp"
 	"fmt"
+	"image"
 	"image/color"
 	"math"
 	"slices"
@@ -124,11 +125,24 @@ type Swarm struct {
 	Before [][]float32
 	// Turn is the rotation of a sphere about its vertical axis, in degrees.
 	Turn float64
+	// Images are drawn in place of marks, with a frame in the color of their class; nil, or one for each point.
+	Images []image.Image
+	// Anchors are points that lines join to the nearest point of their class, in blue, and of another, in orange.
+	Anchors []int
 }
 
 func (s Swarm) check() error {
 	if s.Dim != 2 && s.Dim != 3 {
 		return fmt.Errorf("flow %q: embeddings have dimension %d; want 2 (circle) or 3 (sphere)", Plain(s.Title), s.Dim)
+	}
+	if s.Images != nil && len(s.Images) != len(s.Labels) {
+		return fmt.Errorf("flow %q: %d images of %d embeddings; want one of each, or none", Plain(s.Title), len(s.Images),
+			len(s.Labels))
+	}
+	for _, a := range s.Anchors {
+		if a < 0 || a >= len(s.Labels) {
+			return fmt.Errorf("flow %q: anchor %d; want 0 to %d", Plain(s.Title), a, len(s.Labels)-1)
+		}
 	}
 	for _, points := range append([][]float32{s.Points}, s.Before...) {
 		if len(points) != s.Dim*len(s.Labels) {
@@ -146,6 +160,21 @@ func (s Swarm) check() error {
 		}
 	}
 	return nil
+}
+
+// nearest returns the point of an anchor's class, or of another, that is most similar to it, and −1 without any.
+func (s Swarm) nearest(anchor int, same bool) int {
+	best, most := -1, float32(math.Inf(-1))
+	for i, l := range s.Labels {
+		cosine := float32(0)
+		for d := range s.Dim {
+			cosine += s.Points[anchor*s.Dim+d] * s.Points[i*s.Dim+d]
+		}
+		if i != anchor && (l == s.Labels[anchor]) == same && cosine > most {
+			best, most = i, cosine
+		}
+	}
+	return best
 }
 
 // seen projects a point onto the page. x and y are in radii from the center; near runs from −1 at the back to 1.
@@ -181,8 +210,15 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 	if len(h.Sap) != len(h.Steps) || len(h.San) != len(h.Steps) {
 		return nil, fmt.Errorf("flow: %d steps, %d S_ap and %d S_an; want equally many", len(h.Steps), len(h.Sap), len(h.San))
 	}
-	alt := fmt.Sprintf("Embeddings on the unit %s, a color and shape for each class.",
-		map[bool]string{true: "sphere", false: "circle"}[swarms[0].Dim == 3])
+	what := "Embeddings on the unit %s, a color and shape for each class."
+	photographs := slices.ContainsFunc(swarms, func(s Swarm) bool { return s.Images != nil })
+	if photographs {
+		what = "Images whose embeddings are on the unit %s, in frames with a color for each class."
+	}
+	alt := fmt.Sprintf(what, map[bool]string{true: "sphere", false: "circle"}[swarms[0].Dim == 3])
+	if n := len(swarms[0].Anchors); n > 0 {
+		alt += fmt.Sprintf(" Lines lead from %d anchors to the nearest point of their class and of another.", n)
+	}
 	widths, total := equal(len(swarms)), float64(len(swarms))
 	var chart *plot.Plot
 	if n := len(h.Steps); n > 0 {
@@ -195,7 +231,7 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 			"and the mean S_an from %.2f to %.2f.", h.Steps[0], h.Steps[n-1], h.Sap[0], h.Sap[n-1], h.San[0], h.San[n-1])
 	}
 	return &Figure{
-		Width: vg.Points(190*total + 10), Height: vg.Points(212), Alt: alt,
+		Width: vg.Points(190*total + 10), Height: vg.Points(212), Alt: alt, Photographs: photographs,
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 10, widths...)
 			for i, s := range swarms {
@@ -272,8 +308,28 @@ func (s Swarm) draw(c draw.Canvas) {
 			c.StrokeLines(stroke(scale{paper, color}.at(fade), 0.9), []vg.Point{from, to})
 		}
 	}
+	for _, a := range s.Anchors {
+		from, _ := at(s.Points, a)
+		for _, same := range []bool{true, false} {
+			if k := s.nearest(a, same); k >= 0 {
+				to, _ := at(s.Points, k)
+				c.StrokeLines(stroke(map[bool]color.NRGBA{true: Blue, false: Vermilion}[same], 1.6), []vg.Point{from, to})
+			}
+		}
+	}
 	for _, i := range order {
 		p, n := at(s.Points, i)
+		if s.Images != nil {
+			half, frame := vg.Length(6+1.5*n), 0.9 // Those behind are smaller.
+			if slices.Contains(s.Anchors, i) {
+				frame = 2.2
+			}
+			r := vg.Rectangle{Min: vg.Point{X: p.X - half, Y: p.Y - half}, Max: vg.Point{X: p.X + half, Y: p.Y + half}}
+			c.DrawImage(r, thumb(s.Images[i]))
+			c.SetLineStyle(stroke(flowColors[class[i]%len(flowColors)], frame))
+			c.Stroke(r.Path())
+			continue
+		}
 		color, radius := flowColors[class[i]%len(flowColors)], vg.Points(3)
 		if n < 0 {
 			color, radius = scale{paper, color}.at(0.45), vg.Points(2.3)

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/jpeg"
+	"image/jpeg"
 	"image/png"
 	"maps"
+	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -177,8 +179,10 @@ func contentsPage(times seconds, thumbnail func(Page) []byte) (document, error) 
 			for _, p := range row {
 				picture := ""
 				if thumb := thumbnail(p); thumb != nil {
-					picture = fmt.Sprintf("[![%s](attachment:%s.png)](%s.ipynb)", p.Title, p.File, p.File)
-					attachments[p.File+".png"] = map[string]any{"image/png": base64.StdEncoding.EncodeToString(thumb)}
+					kind := http.DetectContentType(thumb)
+					file := p.File + "." + path.Base(kind)
+					picture = fmt.Sprintf("[![%s](attachment:%s)](%s.ipynb)", p.Title, file, p.File)
+					attachments[file] = map[string]any{kind: base64.StdEncoding.EncodeToString(thumb)}
 				}
 				pictures += " " + picture + " |"
 				titles += fmt.Sprintf(" **[%s](%s.ipynb)**%s<br>%s |", p.Title, p.File, times.of(p), p.About)
@@ -301,7 +305,34 @@ func encodedPicture(output any) []byte {
 	return raw
 }
 
-// thumbnail returns the picture that stands for the page, from its saved outputs, as a small PNG file; nil without one.
+// tile matches the beginning of a line of nb.Tiles, or the color of a tile.
+var tile = regexp.MustCompile(`<div class="dmlx-tiles">|<span style="background:#(..)(..)(..)">`)
+
+// tiled draws the lines of tiles in an output, or returns nil if it has none.
+func tiled(output any) image.Image {
+	data, _ := output.(map[string]any)["data"].(map[string]any)
+	found := tile.FindAllStringSubmatch(joined(data["text/html"]), -1)
+	if len(found) == 0 {
+		return nil
+	}
+	out := image.NewRGBA(image.Rect(0, 0, thumbWidth, thumbHeight))
+	draw.Draw(out, out.Rect, image.White, image.Point{}, draw.Src)
+	const side = 6
+	for i, x, y := 0, 0, 2-side; i < len(found); i++ {
+		var k color.RGBA
+		if n, _ := fmt.Sscanf(strings.Join(found[i][1:], " "), "%x %x %x", &k.R, &k.G, &k.B); n == 3 && x < thumbWidth {
+			k.A = 255
+			draw.Draw(out, image.Rect(x, y, x+side-1, y+side-1), image.NewUniform(k), image.Point{}, draw.Src)
+			x += side
+			continue
+		}
+		x, y = 2, y+side+2
+	}
+	return out
+}
+
+// thumbnail returns the picture that stands for the page, from its saved outputs, as a small file: PNG or, for
+// photographs, which a dark theme must show in their own colors, JPEG. nil without a picture.
 func (d document) thumbnail(t *testing.T, p Page) []byte {
 	for _, c := range d.cells() {
 		if p.Picture != "" && c["id"] != p.Picture {
@@ -309,13 +340,16 @@ func (d document) thumbnail(t *testing.T, p Page) []byte {
 		}
 		outputs, _ := c["outputs"].([]any)
 		for _, o := range outputs {
-			raw := encodedPicture(o)
-			if raw == nil {
+			raw, picture, err := encodedPicture(o), tiled(o), error(nil)
+			if raw == nil && (picture == nil || p.Picture == "") {
 				continue
 			}
-			picture, _, err := image.Decode(bytes.NewReader(raw))
+			if raw != nil {
+				picture, _, err = image.Decode(bytes.NewReader(raw))
+			}
 			if err == nil {
-				raw, err = shrunk(picture)
+				said := fmt.Sprint(o)
+				raw, err = shrunk(picture, strings.Contains(said, "needs_background") || strings.Contains(said, "image/jpeg"))
 			}
 			if err != nil {
 				t.Fatalf("%s, cell %s: %v", p.File, c["id"], err)
@@ -329,9 +363,9 @@ func (d document) thumbnail(t *testing.T, p Page) []byte {
 	return nil
 }
 
-// shrunk returns a whole picture at the size of a thumbnail, on white, as a PNG file. Colors are
-// rounded until it is small enough.
-func shrunk(picture image.Image) ([]byte, error) {
+// shrunk returns a whole picture at the size of a thumbnail, on white, as a JPEG or a PNG file. The
+// colors of this are rounded until it is small enough.
+func shrunk(picture image.Image, photographs bool) ([]byte, error) {
 	from := picture.Bounds()
 	scale := min(thumbWidth/float64(from.Dx()), thumbHeight/float64(from.Dy()))
 	w, h := int(float64(from.Dx())*scale), int(float64(from.Dy())*scale)
@@ -339,6 +373,11 @@ func shrunk(picture image.Image) ([]byte, error) {
 	small := image.NewRGBA(image.Rect(0, 0, thumbWidth, thumbHeight))
 	draw.Draw(small, small.Bounds(), image.White, image.Point{}, draw.Src)
 	draw.CatmullRom.Scale(small, image.Rectangle{corner, corner.Add(image.Pt(w, h))}, picture, from, draw.Over, nil)
+	if photographs {
+		var out bytes.Buffer
+		err := jpeg.Encode(&out, small.SubImage(image.Rectangle{corner, corner.Add(image.Pt(w, h))}), &jpeg.Options{Quality: 85})
+		return out.Bytes(), err
+	}
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
 	for levels := 64; levels > 2; levels = levels * 3 / 4 {
 		rounded := image.NewRGBA(small.Bounds())

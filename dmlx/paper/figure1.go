@@ -3,7 +3,6 @@ package paper
 import (
 	"context"
 	"fmt"
-	"image"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -167,12 +166,10 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	}
 	c := l.Constant(o)
 	s := &figures.Step{
+		Images: batch.Images()[:min(len(batch.Indices), 16)],
 		PerRow: 4, Labels: e.Labels, Dim: e.Dim, F: d.F, S: d.S, Rule: rule.Name(), M: d.M, G: d.G,
 		Loss: l.Name, Formula: formulas[l.Name], Value: auto.Value, LossM: auto.M, LossG: auto.G, Constant: c,
 		DifferenceM: largestDifference(auto.M, d.M, c), DifferenceG: largestDifference(auto.G, d.G, c),
-	}
-	for _, i := range batch.Indices[:min(len(batch.Indices), 16)] {
-		s.Images = append(s.Images, image.Image(batch.Set.Train.Thumbnail(i)))
 	}
 	for _, t := range d.Triplets {
 		s.Triplets = append(s.Triplets, figures.StepTriplet{Anchor: t.Anchor, Positive: t.Positive, Negative: t.Negative,

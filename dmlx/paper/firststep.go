@@ -2,6 +2,7 @@ package paper
 
 import (
 	"fmt"
+	"image"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -58,6 +59,15 @@ func DrawBatch(set *datasets.Set, classes, images int, seed uint64) (*ImageBatch
 		}
 	}
 	return b, nil
+}
+
+// Images returns the batch's images.
+func (b *ImageBatch) Images() []image.Image {
+	out := make([]image.Image, len(b.Indices))
+	for k, i := range b.Indices {
+		out[k] = b.Set.Train.Thumbnail(i)
+	}
+	return out
 }
 
 // input returns the network's input, float32 [N, Size, Size, 3]: colors of mean 0 and variance 1 over the training

@@ -27,6 +27,7 @@ var screenshots = flag.String("screenshots", "", "also write screenshots of the 
 // seen is the report of testdata/browser.py: texts of outputs by the ids of testdata/cells.ipynb.
 type seen struct {
 	Errors      []string         // Of scripts.
+	Contents    string           // The name of the contents page's kernel.
 	Page        map[string][]any // The outputs of a page that was opened from the contents and run to its end.
 	LineNumbers int              // Cells with line numbers.
 	Alts        []string         // The alternative texts of its pictures.
@@ -113,6 +114,9 @@ func TestCellsInBrowser(t *testing.T) {
 		if err := json.Unmarshal(out, &s); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
+	}
+	if s.Contents != "No Kernel" {
+		t.Errorf("the contents page, which has no code, has the kernel %q", s.Contents)
 	}
 	checkPage(t, s.Page, filepath.Join(l.Root, "notebooks", first+".ipynb"))
 	checkSeen(t, s)

@@ -105,6 +105,8 @@ with sync_playwright() as playwright:
     # From the contents page to a page, which runs to its end.
     # In a workspace of its own, since JupyterLab opens again what was last open in the default one.
     page.goto(url.replace("/lab/tree/", "/lab/workspaces/test/tree/") + "&reset")
+    page.locator(f'.jp-Notebook a[href*="{first}.ipynb"]').first.wait_for()
+    seen["contents"] = page.locator(".jp-Toolbar-kernelName").first.inner_text()
     page.locator(f'.jp-Notebook a[href*="{first}.ipynb"]').first.click()
     opened(f"notebooks/{first}.ipynb")
     seen["setup"] = until(lambda: page.locator(".dmlx-setup").inner_text(), "state of the set-up")

@@ -7,7 +7,8 @@
  * - a cell that shows nothing for a second says what it waits for, and so do completion and hover;
  * - errors of the compiler and panics are cut to their message and the line of the cell;
  * - JupyterLab's shortcuts work in the frame of a live page;
- * - pictures have the alternative text that package nb gives them.
+ * - pictures have the alternative text that package nb gives them;
+ * - the contents page, which has no code, starts no kernel.
  *
  * JupyterLab loads the file as a federated extension, whose interface (init and get) bundlers usually generate. It is
  * written by hand so that no Node is needed. */
@@ -325,16 +326,16 @@
   /* Styles: the cards of the contents page, and pictures and live pages in a dark theme. A figure is a PNG on white,
    * and a photograph a JPEG. Inverting a figure and turning its hues back makes white black and keeps blue blue;
    * screen then shows the theme's background in place of black. Figures with photographs among their panels, which ask
-   * for a light background, stay as they are. So do the thumbnails of the contents page, and what is saved, for GitHub
-   * and for print. */
+   * for a light background, stay as they are, and so does what is saved, for GitHub and for print. */
   const styles = `
     .jp-RenderedMarkdown td { vertical-align: top; }
     [data-jp-theme-light="false"] .dmlx-live iframe { color-scheme: dark; }
     [data-jp-theme-light="true"] .dmlx-live iframe { color-scheme: light; }
-    [data-jp-theme-light="false"] .jp-OutputArea img[src^="data:image/png"]:not(.jp-needs-light-background) {
+    [data-jp-theme-light="false"] :is(.jp-OutputArea, .jp-RenderedMarkdown) img[src^="data:image/png"]:not(.jp-needs-light-background) {
       filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen;
     }
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
+    @media (max-width: 50rem) { .jp-RenderedHTML :is(td, th) { padding: 2px 4px !important; } }
     .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
     .dmlx-earlier { color: var(--jp-ui-font-color2); border-top: 1px solid var(--jp-border-color2); margin-top: 6px; }`;
 
@@ -394,6 +395,9 @@
           watchSetup(statusBar, Widget);
           describePictures(registry);
           hearFrames(app.commands);
+          app.docRegistry.addWidgetExtension("Notebook", {createNew: (_, {path, sessionContext}) => { // The contents page has no code.
+            if (path.endsWith("notebooks/index.ipynb")) sessionContext.kernelPreference = {...sessionContext.kernelPreference, shouldStart: false};
+          }});
           const style = document.createElement("style");
           style.textContent = styles;
           document.head.append(style);
