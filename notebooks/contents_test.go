@@ -375,7 +375,8 @@ func shrunk(picture image.Image, photographs bool) ([]byte, error) {
 	draw.CatmullRom.Scale(small, image.Rectangle{corner, corner.Add(image.Pt(w, h))}, picture, from, draw.Over, nil)
 	if photographs {
 		var out bytes.Buffer
-		err := jpeg.Encode(&out, small.SubImage(image.Rectangle{corner, corner.Add(image.Pt(w, h))}), &jpeg.Options{Quality: 85})
+		whole := small.SubImage(image.Rectangle{corner, corner.Add(image.Pt(w, h))})
+		err := jpeg.Encode(&out, whole, &jpeg.Options{Quality: 85})
 		return out.Bytes(), err
 	}
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
