@@ -50,5 +50,5 @@ func HardTriplets(provenance string, triplets ...PicturedTriplet) (*Pictures, er
 	columns := min(4, len(triplets))
 	return p.plan(sheetPlan{columns: columns, lines: (len(triplets) + columns - 1) / columns,
 		width: 3*sheetSide + 2*gap, between: 24, head: 14, headSize: tickSize, under: 8,
-		afterFirst: gap, betweenPlain: gap}), nil
+		afterFirst: gap, gap: gap}), nil
 }

@@ -38,11 +38,11 @@ var yes, no = true, false
 
 // sheetPlan is the layout of rows of pictures in columns.
 type sheetPlan struct {
-	columns, lines           int
-	down                     bool      // Whether rows fill a column before the next one begins.
-	width, between           vg.Length // Of a row, and between columns.
-	head, headSize, under    vg.Length // The room of the heads, their size, and the room under a row.
-	afterFirst, betweenPlain vg.Length // Between the first picture and the second, and between the others.
+	columns, lines        int
+	down                  bool      // Whether rows fill a column before the next one begins.
+	width, between        vg.Length // Of a row, and between columns.
+	head, headSize, under vg.Length // The room of the heads, their size, and the room under a row.
+	afterFirst, gap       vg.Length // Between the first picture and the second, and between the others.
 }
 
 // plan gives the figure its size and draws the pictures.
@@ -67,9 +67,8 @@ func (p *Pictures) plan(l sheetPlan) *Pictures {
 					write(c, head, corner.X, c.Max.Y, p.heads[k])
 				}
 				picture.draw(c, corner)
-				corner.X += sheetSide + l.betweenPlain
-				if k == 0 {
-					corner.X += l.afterFirst - l.betweenPlain
+				if corner.X += sheetSide + l.gap; k == 0 {
+					corner.X += l.afterFirst - l.gap
 				}
 			}
 		}
