@@ -3,7 +3,8 @@
     python networks.py FOLDER [NAME...]
 
 NAME.onnx is the network. NAME.json has, for a fixed input, PyTorch's distance of float32 from float64; NAME.safetensors
-has the input, the target, the features and all gradients in float64 rounded to float32, and the losses of ten steps.
+has the input, the target, the features and all gradients in float64 rounded to float32; NAME.json also the losses of
+ten steps in both.
 """
 import copy
 import json
@@ -129,17 +130,17 @@ def reference(m, size, train, info, tensors, prefix):
     info[prefix + "gradients32"] = (num / sum((v ** 2).sum() for v in truth.values())).sqrt().item()
     for n, v in truth.items():
         tensors[prefix + "grad." + n] = v.float().contiguous()
-    for name in ("sgd", "adamw"):
-        k = copy.deepcopy(m)
+    for name, dtype in ((n, d) for n in ("sgd", "adamw") for d in (torch.float32, torch.float64)):
+        k = copy.deepcopy(m).to(dtype)
         o = torch.optim.SGD(k.parameters(), lr=0.05) if name == "sgd" else torch.optim.AdamW(k.parameters(), lr=1e-4)
         losses = []
         for _ in range(10):
             o.zero_grad()
-            out = loss_of(k(x), target)
+            out = loss_of(k(x.to(dtype)), target.to(dtype))
             out.backward()
             o.step()
             losses.append(out.item())
-        info[prefix + name] = losses
+        info[prefix + name + ("" if dtype == torch.float32 else "64")] = losses
 
 
 if __name__ == "__main__":
