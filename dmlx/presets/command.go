@@ -47,14 +47,14 @@ func TrainCommand(s runs.Spec) string {
 	}
 	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, data, objective, s.Seed, s.LR)
 	text += sizes
-	for _, f := range [][2]string{
-		{"miner", s.Miner}, {"optimizer", s.Optimizer}, {"schedule", s.Schedule}, {"freeze-bn", s.FreezeBN},
-		{"augment", s.Augment}, {"memory-bank", s.MemoryBank}, {"train-only", s.TrainOnly}, {"freeze", s.Freeze},
-		{"lora", s.LoRA},
-	} {
-		if f[1] != "" {
-			text += fmt.Sprintf(" --%s '%s'", f[0], f[1])
+	flag := func(name, value string) {
+		if value != "" {
+			text += fmt.Sprintf(" --%s '%s'", name, value)
 		}
+	}
+	flag("miner", s.Miner)
+	for _, f := range train.OptionFields {
+		flag(f.Flag, *f.Of(&s.Options))
 	}
 	if s.HeadLR != 0 {
 		text += fmt.Sprintf(" --head-lr %g", s.HeadLR)

@@ -33,24 +33,16 @@ type file struct {
 	LR            rate      `toml:"lr"`
 	Rates         []float64 `toml:"rates"`
 	shape
-	Size       count  `toml:"size"`
-	Arch       string `toml:"arch"` // Or an ONNX file, which is sought where the preset's file is, as weights are.
-	Weights    string `toml:"weights"`
-	Precision  string `toml:"precision"`
-	MicroBatch count  `toml:"micro_batch"`
-	Recompute  bool   `toml:"recompute"`
-	Options    string `toml:"options"`
+	Size        count  `toml:"size"`
+	Arch        string `toml:"arch"` // Or an ONNX file, which is sought where the preset's file is, as weights are.
+	Weights     string `toml:"weights"`
+	Precision   string `toml:"precision"`
+	MicroBatch  count  `toml:"micro_batch"`
+	Recompute   bool   `toml:"recompute"`
+	RuleOptions string `toml:"options"`
 
-	Optimizer  string `toml:"optimizer"`
-	Schedule   string `toml:"schedule"`
-	HeadLR     rate   `toml:"head_lr"`
-	FreezeBN   string `toml:"freeze_bn"`
-	Augment    string `toml:"augment"`
-	MemoryBank string `toml:"memory_bank"`
-	TrainOnly  string `toml:"train_only"`
-	Freeze     string `toml:"freeze"`
-	LoRA       string `toml:"lora"`
-	Miner      string `toml:"miner"`
+	train.Options
+	Miner string `toml:"miner"`
 
 	// Sets are the sizes of single data sets.
 	Sets map[string]setShape `toml:"sets"`
@@ -324,9 +316,7 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 		Dim: int(f.Dim), Epochs: int(f.Epochs), StepsPerEpoch: int(f.Steps), Size: int(f.Size), Arch: f.Arch,
 		Weights:     f.Weights,
 		Memory:      train.Memory{Precision: f.Precision, MicroBatch: int(f.MicroBatch), Recompute: f.Recompute},
-		RuleOptions: f.Options, Miner: f.Miner,
-		Options: train.Options{Optimizer: f.Optimizer, Schedule: f.Schedule, HeadLR: float64(f.HeadLR), FreezeBN: f.FreezeBN,
-			Augment: f.Augment, MemoryBank: f.MemoryBank, TrainOnly: f.TrainOnly, Freeze: f.Freeze, LoRA: f.LoRA}})
+		RuleOptions: f.RuleOptions, Miner: f.Miner, Options: f.Options})
 	if err != nil {
 		return p, err
 	}

@@ -130,18 +130,15 @@ func (p *Preset) change(is bool, format string, args ...any) {
 // adjust sets the options and the miner of a spec.
 func (s Settings) adjust(spec *runs.Spec) (err error) {
 	o := spec.Options
-	for _, f := range []struct{ to, value *string }{{&o.Optimizer, &s.Options.Optimizer},
-		{&o.Schedule, &s.Options.Schedule}, {&o.FreezeBN, &s.Options.FreezeBN}, {&o.Augment, &s.Options.Augment},
-		{&o.MemoryBank, &s.Options.MemoryBank}} {
-		*f.to = cmp.Or(*f.value, *f.to)
+	for _, f := range train.OptionFields {
+		*f.Of(&o) = cmp.Or(*f.Of(&s.Options), *f.Of(&o))
 	}
 	o.HeadLR = cmp.Or(s.Options.HeadLR, o.HeadLR)
 	// A preset may leave its network open, or know it by its digest alone: Validate compares the names of weights.
-	only, freeze := cmp.Or(s.Options.TrainOnly, o.TrainOnly), cmp.Or(s.Options.Freeze, o.Freeze)
-	lora := cmp.Or(s.Options.LoRA, o.LoRA)
+	all := o
 	o.TrainOnly, o.Freeze, o.LoRA = "", "", ""
 	spec.Config, err = spec.WithOptions(o)
-	spec.TrainOnly, spec.Freeze, spec.LoRA = only, freeze, lora
+	spec.TrainOnly, spec.Freeze, spec.LoRA = all.TrainOnly, all.Freeze, all.LoRA
 	if err == nil && s.Miner != "" {
 		spec.Objective, err = spec.WithMiner(s.Miner)
 	}

@@ -115,8 +115,6 @@ func (c Config) validateLoRA() error {
 	switch {
 	case err != nil:
 		return err
-	case c.LoRA != l.String():
-		return fmt.Errorf("low-rank adapters %q are not in canonical form: want %q", c.LoRA, l)
 	case c.NetworkFile == "":
 		return errors.New("low-rank adapters are for the network of an ONNX file")
 	case c.Freeze != "" && c.TrainOnly == "":

@@ -17,27 +17,27 @@ import (
 // [Config.WithOptions].
 type Options struct {
 	// Optimizer is how gradients change weights; see [ParseOptimizer]. "" is plain SGD.
-	Optimizer string `json:"optimizer,omitempty"`
+	Optimizer string `json:"optimizer,omitempty" toml:"optimizer"`
 	// Schedule is how learning rates change; see [ParseSchedule]. "" leaves that to [Config].Decay.
-	Schedule string `json:"schedule,omitempty"`
+	Schedule string `json:"schedule,omitempty" toml:"schedule"`
 	// HeadLR is the learning rate of the last layer; 0 stands for [Config].LR. It follows the same schedule.
-	HeadLR float64 `json:"head_lr,omitempty"`
+	HeadLR float64 `json:"head_lr,omitempty" toml:"head_lr"`
 	// FreezeBN keeps batch normalization as it is at the start; see [FreezeStatistics]. "" trains it.
-	FreezeBN string `json:"freeze_bn,omitempty"`
+	FreezeBN string `json:"freeze_bn,omitempty" toml:"freeze_bn"`
 	// Augment is how training images are changed at random; see [ParseAugmentation]. "" stands for pad-crop+flip with
 	// [Config].Pad, which is 0 with any other augmentation.
-	Augment string `json:"augment,omitempty"`
+	Augment string `json:"augment,omitempty" toml:"augment"`
 	// MemoryBank keeps embeddings of former batches as further positives and negatives; see [ParseMemoryBank]. "" keeps
 	// none.
-	MemoryBank string `json:"memory_bank,omitempty"`
+	MemoryBank string `json:"memory_bank,omitempty" toml:"memory_bank"`
 	// TrainOnly and Freeze are regular expressions on the names of weights, as PyTorch has them: those that match
 	// TrainOnly are trained, "" for all, and of these not those that match Freeze. The last layer, "fc", always is. Batch
 	// normalization takes its running averages where neither its scale nor its shift is trained.
-	TrainOnly string `json:"train_only,omitempty"`
-	Freeze    string `json:"freeze,omitempty"`
+	TrainOnly string `json:"train_only,omitempty" toml:"train_only"`
+	Freeze    string `json:"freeze,omitempty" toml:"freeze"`
 	// LoRA trains low-rank matrices beside weights of the network of a file; see [ParseLoRA]. All other weights but the
 	// last layer's are then frozen, except those that match TrainOnly.
-	LoRA string `json:"lora,omitempty"`
+	LoRA string `json:"lora,omitempty" toml:"lora"`
 }
 
 // The values of [Options].FreezeBN. Freezing is usual in metric learning, since the batches are small and their classes
@@ -58,121 +58,132 @@ func (o Options) freezesStatistics() bool {
 }
 func (o Options) freezesAffine() bool { return o.FreezeBN == FreezeAffine || o.FreezeBN == FreezeAll }
 
+// OptionField is one of the options that are texts. Its key is that of flags, of presets in files and of JSON.
+type OptionField struct {
+	Flag, Name string // "memory-bank", "memory bank".
+	// Of returns the place of the text in the options.
+	Of func(*Options) *string
+
+	// canonical returns the text in canonical form, or nil if every text is.
+	canonical func(text string) (string, error)
+}
+
+// OptionFields lists the options that are texts: all but HeadLR.
+var OptionFields = []OptionField{
+	{"optimizer", "optimizer", func(o *Options) *string { return &o.Optimizer }, func(text string) (string, error) {
+		o, err := ParseOptimizer(text)
+		if err != nil || o.plain() {
+			return "", err
+		}
+		return o.String(), nil
+	}},
+	{"schedule", "schedule", func(o *Options) *string { return &o.Schedule }, canonical(ParseSchedule)},
+	{"freeze-bn", "frozen batch normalization:", func(o *Options) *string { return &o.FreezeBN }, checkFreezeBN},
+	{"augment", "augmentation", func(o *Options) *string { return &o.Augment }, nil}, // Its form depends on the padding.
+	{"memory-bank", "memory bank", func(o *Options) *string { return &o.MemoryBank }, canonical(ParseMemoryBank)},
+	{"train-only", "trained", func(o *Options) *string { return &o.TrainOnly }, nil},
+	{"freeze", "frozen", func(o *Options) *string { return &o.Freeze }, nil},
+	{"lora", "low-rank adapters", func(o *Options) *string { return &o.LoRA }, canonical(ParseLoRA)},
+}
+
+// canonical returns a function from a text to its canonical form, by the function that parses it.
+func canonical[T fmt.Stringer](parse func(text string) (T, error)) func(text string) (string, error) {
+	return func(text string) (string, error) {
+		v, err := parse(text)
+		if err != nil {
+			return "", err
+		}
+		return v.String(), nil
+	}
+}
+
+func checkFreezeBN(part string) (string, error) {
+	switch part {
+	case FreezeStatistics, FreezeAffine, FreezeAll:
+		return part, nil
+	}
+	return "", fmt.Errorf("frozen part of batch normalization %q: there are %s, %s, %s", part, FreezeStatistics,
+		FreezeAffine, FreezeAll)
+}
+
 // WithOptions returns the config with other options, their texts in canonical form. A padding in the augmentation
 // replaces that of the config; pad-crop without one takes it.
 func (c Config) WithOptions(o Options) (Config, error) {
-	optimizer, err := ParseOptimizer(o.Optimizer)
+	c.Options = o
+	c, err := c.canonicalOptions()
 	if err != nil {
 		return c, err
 	}
-	if o.Optimizer = optimizer.String(); optimizer.plain() {
-		o.Optimizer = ""
-	}
-	if o.Schedule != "" {
-		schedule, err := ParseSchedule(o.Schedule)
-		if err != nil {
-			return c, err
-		}
-		o.Schedule = schedule.String()
-	}
-	if o.LoRA != "" {
-		l, err := ParseLoRA(o.LoRA)
-		if err != nil {
-			return c, err
-		}
-		o.LoRA = l.String()
-	}
-	if o.MemoryBank != "" {
-		bank, err := ParseMemoryBank(o.MemoryBank)
-		if err != nil {
-			return c, err
-		}
-		o.MemoryBank = bank.String()
-	}
-	if o.Augment != "" {
-		augmentation, err := ParseAugmentation(o.Augment, c.Pad)
-		if err != nil {
-			return c, err
-		}
-		if c.Pad, o.Augment = 0, augmentation.String(); augmentation.Crop == PadCrop && augmentation.Flip {
-			c.Pad, o.Augment = augmentation.Pad, ""
-		}
-	}
-	c.Options = o
 	return c, c.validateOptions()
+}
+
+// canonicalOptions returns the config with the texts of its options in canonical form.
+func (c Config) canonicalOptions() (Config, error) {
+	for _, f := range OptionFields {
+		if text := f.Of(&c.Options); *text != "" && f.canonical != nil {
+			form, err := f.canonical(*text)
+			if err != nil {
+				return c, err
+			}
+			*text = form
+		}
+	}
+	if c.Augment == "" {
+		return c, nil
+	}
+	a, err := ParseAugmentation(c.Augment, c.Pad)
+	if err != nil {
+		return c, err
+	}
+	if c.Pad, c.Augment = 0, a.String(); a.Crop == PadCrop && a.Flip {
+		c.Pad, c.Augment = a.Pad, ""
+	}
+	return c, nil
 }
 
 // validateOptions reports what is wrong with the options.
 func (c Config) validateOptions() error {
-	optimizer, err := ParseOptimizer(c.Optimizer)
+	same, err := c.canonicalOptions()
 	if err != nil {
 		return err
 	}
-	want := optimizer.String()
-	if optimizer.plain() {
-		want = ""
-	}
-	if c.Optimizer != want {
-		return fmt.Errorf("optimizer %q is not in canonical form: want %q", c.Optimizer, want)
-	}
-	if c.Schedule != "" {
-		if err := c.validateSchedule(); err != nil {
-			return err
+	for _, f := range OptionFields {
+		if have, want := *f.Of(&c.Options), *f.Of(&same.Options); have != want {
+			return fmt.Errorf("%s %q is not in canonical form: want %q", f.Name, have, want)
 		}
 	}
-	if c.HeadLR < 0 || math.IsNaN(c.HeadLR) || math.IsInf(c.HeadLR, 0) {
+	switch {
+	case c.Pad != same.Pad:
+		return fmt.Errorf("augmentation %q and the padding %d: want the padding %d, the other one belongs to %s+%s",
+			c.Augment, c.Pad, same.Pad, PadCrop, flipName)
+	case c.HeadLR < 0 || math.IsNaN(c.HeadLR) || math.IsInf(c.HeadLR, 0):
 		return fmt.Errorf("learning rate of the last layer is %g, must be a positive number, or 0 for that of the network",
 			c.HeadLR)
 	}
-	switch c.FreezeBN {
-	case "", FreezeStatistics, FreezeAffine, FreezeAll:
-	default:
-		return fmt.Errorf("frozen part of batch normalization %q: there are %s, %s, %s", c.FreezeBN, FreezeStatistics,
-			FreezeAffine, FreezeAll)
-	}
-	if c.Augment != "" {
-		a, err := ParseAugmentation(c.Augment, 0)
-		if err != nil {
+	for _, validate := range []func() error{c.validateSchedule, c.validatePart, c.validateMemoryBank} {
+		if err := validate(); err != nil {
 			return err
 		}
-		switch {
-		case a.Crop == PadCrop && a.Flip:
-			return fmt.Errorf("augmentation %q is not in canonical form: want \"\" and the padding %d", c.Augment, a.Pad)
-		case a.String() != c.Augment:
-			return fmt.Errorf("augmentation %q is not in canonical form: want %q", c.Augment, a)
-		case c.Pad != 0:
-			return fmt.Errorf("augmentation %q and the padding %d: want the padding 0, which belongs to %s+%s", c.Augment,
-				c.Pad, PadCrop, flipName)
-		}
-	}
-	if err := c.validatePart(); err != nil {
-		return err
-	}
-	if c.MemoryBank != "" {
-		return c.validateMemoryBank()
 	}
 	return nil
 }
 
 func (c Config) validateSchedule() error {
+	if c.Schedule == "" {
+		return nil
+	}
 	s, err := ParseSchedule(c.Schedule)
-	if err != nil {
+	switch n := len(s.Epochs); {
+	case err != nil:
 		return err
-	}
-	if want := s.String(); c.Schedule != want {
-		return fmt.Errorf("schedule %q is not in canonical form: want %q", c.Schedule, want)
-	}
-	if c.Decay != 0 {
+	case c.Decay != 0:
 		return fmt.Errorf("schedule %q and a decay after %g of the epochs: want one of them; a schedule "+
 			"step?at=%g is that decay", c.Schedule, c.Decay, c.Decay)
-	}
-	if c.Epochs < 1 || c.StepsPerEpoch < 1 {
+	case c.Epochs < 1 || c.StepsPerEpoch < 1:
 		return nil // Validate reports it.
-	}
-	if s.Warmup >= c.Steps() {
+	case s.Warmup >= c.Steps():
 		return fmt.Errorf("schedule %q: the training has %d steps, want a shorter warm-up", c.Schedule, c.Steps())
-	}
-	if n := len(s.Epochs); n > 0 && s.Epochs[n-1] >= c.Epochs {
+	case n > 0 && s.Epochs[n-1] >= c.Epochs:
 		return fmt.Errorf("schedule %q: the training has %d epochs, want a change before their end", c.Schedule, c.Epochs)
 	}
 	return nil
@@ -230,17 +241,15 @@ func (b MemoryBank) String() string {
 }
 
 func (c Config) validateMemoryBank() error {
+	if c.MemoryBank == "" {
+		return nil
+	}
 	b, err := ParseMemoryBank(c.MemoryBank)
-	if err != nil {
-		return err
-	}
-	if want := b.String(); c.MemoryBank != want {
-		return fmt.Errorf("memory bank %q is not in canonical form: want %q", c.MemoryBank, want)
-	}
-	if c.ClassesPerBatch < 1 || c.ImagesPerClass < 1 || c.Epochs < 1 || c.StepsPerEpoch < 1 {
-		return nil // Validate reports it.
-	}
 	switch {
+	case err != nil:
+		return err
+	case c.ClassesPerBatch < 1 || c.ImagesPerClass < 1 || c.Epochs < 1 || c.StepsPerEpoch < 1:
+		return nil // Validate reports it.
 	case b.Size <= c.Batch():
 		return fmt.Errorf("memory bank of %d images: the batch itself has %d, want more", b.Size, c.Batch())
 	case b.Start >= c.Steps():
@@ -291,21 +300,13 @@ func (c Config) validateBankObjective() error {
 // "optimizer adam, memory bank xbm?size=1024". It is no String, which all types that embed Options would inherit.
 func (o Options) Text() string {
 	var parts []string
-	add := func(name, value string) {
-		if value != "" {
-			parts = append(parts, name+" "+value)
+	for _, f := range OptionFields {
+		if text := *f.Of(&o); text != "" {
+			parts = append(parts, f.Name+" "+text)
 		}
 	}
-	add("optimizer", o.Optimizer)
-	add("schedule", o.Schedule)
 	if o.HeadLR != 0 {
-		add("last layer's lr", strconv.FormatFloat(o.HeadLR, 'g', -1, 64))
+		parts = append(parts, "last layer's lr "+strconv.FormatFloat(o.HeadLR, 'g', -1, 64))
 	}
-	add("frozen batch normalization:", o.FreezeBN)
-	add("augmentation", o.Augment)
-	add("memory bank", o.MemoryBank)
-	add("trained", o.TrainOnly)
-	add("frozen", o.Freeze)
-	add("low-rank adapters", o.LoRA)
 	return strings.Join(parts, ", ")
 }

@@ -62,12 +62,10 @@ type settingFlags struct {
 	presetFlags
 	training trainingFlags
 
-	lr                            []float64
-	batch, arch, weights, options string
-	perClass, dim, epochs, steps  int
-	size                          int
-	seeds, fineGrained, coarse    string
-	flags                         *pflag.FlagSet
+	settings     presets.Settings // Those that a flag gives as they are.
+	lr           []float64
+	batch, seeds string
+	flags        *pflag.FlagSet
 }
 
 func (s *settingFlags) add(f *pflag.FlagSet) {
@@ -75,17 +73,17 @@ func (s *settingFlags) add(f *pflag.FlagSet) {
 	f.Float64SliceVar(&s.lr, "lr", nil, "learning rate (default: the preset's for the rule or loss)")
 	f.StringVar(&s.batch, "batch", "",
 		"batch: classes x images per class, as in 8x8, or a number of images (default: the preset's)")
-	f.IntVar(&s.perClass, "images-per-class", 0, "images of each class in a batch (default: the preset's)")
-	f.IntVar(&s.dim, "dim", 0, "dimension of the embedding (default: the preset's)")
-	f.IntVar(&s.epochs, "epochs", 0, "epochs (default: the preset's)")
-	f.IntVar(&s.steps, "steps", 0, "steps per epoch (default: the preset's)")
-	f.IntVar(&s.size, "size", 0, "side of the images in pixels (default: the preset's)")
-	f.StringVar(&s.arch, "arch", "", "backbone, or the .onnx file of a network that PyTorch has exported; see dmlx help "+
-		"onnx (default: the preset's)")
-	f.StringVar(&s.weights, "weights", "",
+	f.IntVar(&s.settings.ImagesPerClass, "images-per-class", 0, "images of each class in a batch (default: the preset's)")
+	f.IntVar(&s.settings.Dim, "dim", 0, "dimension of the embedding (default: the preset's)")
+	f.IntVar(&s.settings.Epochs, "epochs", 0, "epochs (default: the preset's)")
+	f.IntVar(&s.settings.StepsPerEpoch, "steps", 0, "steps per epoch (default: the preset's)")
+	f.IntVar(&s.settings.Size, "size", 0, "side of the images in pixels (default: the preset's)")
+	f.StringVar(&s.settings.Arch, "arch", "", "backbone, or the .onnx file of a network that PyTorch has exported; see "+
+		"dmlx help onnx (default: the preset's)")
+	f.StringVar(&s.settings.Weights, "weights", "",
 		"initial weights: pretrained, random, or a .safetensors or .pth file with torchvision's names "+
 			"(default: the preset's)")
-	f.StringVar(&s.options, "options", "",
+	f.StringVar(&s.settings.RuleOptions, "options", "",
 		`options for all rules that use them, written as behind the ? of a rule: "tau=2&sum"`)
 	f.StringVar(&s.seeds, "seeds", "", `seeds, as in 1-5 or 1,3,8 (default: the preset's)`)
 	s.presetFlags.add(f)
@@ -97,17 +95,12 @@ func (s *settingFlags) preset(a *app) (p presets.Preset, seeds []uint64, err err
 	if p, err = s.presetFlags.preset(a); err != nil {
 		return p, nil, err
 	}
-	given := s.flags.Changed
-	for _, n := range []struct {
-		flag  string
-		value int
-	}{{"images-per-class", s.perClass}, {"dim", s.dim}, {"epochs", s.epochs}, {"steps", s.steps}, {"size", s.size}} {
-		if given(n.flag) && n.value < 1 {
-			return p, nil, usagef("%s is %d, must be at least 1", n.flag, n.value)
+	given, set := s.flags.Changed, s.settings
+	for _, name := range []string{"images-per-class", "dim", "epochs", "steps", "size"} {
+		if n, err := s.flags.GetInt(name); given(name) && n < 1 {
+			return p, nil, cmp.Or(err, usagef("%s is %d, must be at least 1", name, n))
 		}
 	}
-	set := presets.Settings{FineGrained: s.fineGrained, CoarseGrained: s.coarse, ImagesPerClass: s.perClass, Dim: s.dim,
-		Epochs: s.epochs, StepsPerEpoch: s.steps, Size: s.size, Arch: s.arch, Weights: s.weights, RuleOptions: s.options}
 	for _, lr := range s.lr {
 		if !(lr > 0) {
 			return p, nil, usagef("learning rate is %g, must be a positive number", lr)
@@ -135,15 +128,10 @@ func (s *settingFlags) preset(a *app) (p presets.Preset, seeds []uint64, err err
 			return p, nil, err
 		}
 	}
-	if s.training.given() {
+	if set.Adjusted = s.training.changes(); set.Adjusted != nil {
 		set.Adjust = func(spec *runs.Spec) (err error) {
 			spec.Config, err = s.training.apply(spec.Config)
 			return err
-		}
-		for _, name := range trainingFlagNames {
-			if given(name) {
-				set.Adjusted = append(set.Adjusted, strings.ReplaceAll(name, "-", " ")+" "+s.flags.Lookup(name).Value.String())
-			}
 		}
 	}
 	p, err = p.With(set)

@@ -20,54 +20,50 @@ type trainingFlags struct {
 	flags   *pflag.FlagSet
 }
 
-// trainingFlagNames are the flags that trainingFlags adds.
-var trainingFlagNames = []string{"optimizer", "schedule", "head-lr", "freeze-bn", "augment", "memory-bank", "miner",
-	"train-only", "freeze", "lora"}
+// usageOf says what the flags of [train.OptionFields] mean.
+var usageOf = map[string]string{
+	"optimizer": `optimizer: "sgd?momentum=0.9&nesterov&weight-decay=0.0001", "adam", "adamw?weight-decay=0.01"; ` +
+		`&filter-bias-and-bn exempts biases and batch normalization from the decay (default: plain sgd)`,
+	"schedule": `learning rates: "constant", "step?at=0.5,0.75&factor=0.1" by shares of the epochs or ` +
+		`"step?epochs=30,45", "cosine?final=0.01", each with &warmup=STEPS (default: a tenth after 60 % of the epochs)`,
+	"freeze-bn": "parts of batch normalization to freeze: statistics, affine or all (default: none)",
+	"augment": `augmentation: none, flip, "pad-crop+flip?pad=4", "resized-crop+flip?scale=0.2-1", each crop also ` +
+		`without +flip (default: the preset's, pad-crop+flip)`,
+	"memory-bank": `also take positives and negatives from earlier batches: "xbm?size=1024&start=100" (default: none)`,
+	"train-only": `regular expression on names of weights: train these and the last layer, as in "layer4" or ` +
+		`"blocks\.11\.|norm" (default: all)`,
+	"freeze": "regular expression on names of weights that are not trained",
+	"lora": `train low-rank matrices beside weights of two axes of a network of an ONNX file, and the last layer, ` +
+		`nothing else that --train-only does not name: "attn\.qkv\.weight:8" is a regular expression on names and the ` +
+		`rank; :16 behind it is alpha (default: the rank); "attn\.qkv\.weight@q,v:8" are beside the rows of q and v of ` +
+		`fused weights, which are thirds, "@2of4" beside the second quarter`,
+}
 
 func (t *trainingFlags) add(f *pflag.FlagSet) {
 	t.flags = f
-	f.StringVar(&t.options.Optimizer, "optimizer", "",
-		`optimizer: "sgd?momentum=0.9&nesterov&weight-decay=0.0001", "adam", "adamw?weight-decay=0.01"; `+
-			`&filter-bias-and-bn exempts biases and batch normalization from the decay (default: plain sgd)`)
-	f.StringVar(&t.options.Schedule, "schedule", "",
-		`learning rates: "constant", "step?at=0.5,0.75&factor=0.1" by shares of the epochs or "step?epochs=30,45", `+
-			`"cosine?final=0.01", each with &warmup=STEPS (default: a tenth after 60 % of the epochs)`)
+	for _, o := range train.OptionFields {
+		f.StringVar(o.Of(&t.options), o.Flag, "", usageOf[o.Flag])
+	}
 	f.StringVar(&t.headLR, "head-lr", "",
 		`learning rate of the last layer: a number, or "10x" for ten times the network's (default: the network's)`)
-	f.StringVar(&t.options.FreezeBN, "freeze-bn", "",
-		"parts of batch normalization to freeze: statistics, affine or all (default: none)")
-	f.StringVar(&t.options.Augment, "augment", "",
-		`augmentation: none, flip, "pad-crop+flip?pad=4", "resized-crop+flip?scale=0.2-1", each crop also without +flip `+
-			`(default: the preset's, pad-crop+flip)`)
-	f.StringVar(&t.options.MemoryBank, "memory-bank", "",
-		`also take positives and negatives from earlier batches: "xbm?size=1024&start=100" (default: none)`)
-	f.StringVar(&t.options.TrainOnly, "train-only", "",
-		`regular expression on names of weights: train these and the last layer, as in "layer4" or "blocks\.11\.|norm" `+
-			`(default: all)`)
-	f.StringVar(&t.options.Freeze, "freeze", "", "regular expression on names of weights that are not trained")
-	f.StringVar(&t.options.LoRA, "lora", "",
-		`train low-rank matrices beside weights of two axes of a network of an ONNX file, and the last layer, nothing else `+
-			`that --train-only does not name: "attn\.qkv\.weight:8" is a regular expression on names and the rank; :16 `+
-			`behind it is alpha (default: the rank); "attn\.qkv\.weight@q,v:8" are beside the rows of q and v of fused `+
-			`weights, which are thirds, "@2of4" beside the second quarter`)
 	f.StringVar(&t.miner, "miner", "", "miner of the rule's triplets (default: easy-positive) or of the loss's pairs or "+
 		"triplets (default: all): "+strings.Join(miners.Names(), ", "))
 }
 
-// given tells whether any of the flags is set.
-func (t *trainingFlags) given() bool {
-	for _, name := range trainingFlagNames {
-		if t.flags.Changed(name) {
-			return true
+// changes says which of the flags are set, and to what.
+func (t *trainingFlags) changes() (texts []string) {
+	t.flags.Visit(func(f *pflag.Flag) {
+		if usageOf[f.Name] != "" || f.Name == "head-lr" || f.Name == "miner" {
+			texts = append(texts, strings.ReplaceAll(f.Name, "-", " ")+" "+f.Value.String())
 		}
-	}
-	return false
+	})
+	return texts
 }
 
 // apply sets what was given on a config whose rule or loss, learning rate and length are set, and checks the result. It
 // keeps what was not given. The error is one of the command line.
 func (t *trainingFlags) apply(c train.Config) (train.Config, error) {
-	if !t.given() {
+	if t.changes() == nil {
 		return c, nil
 	}
 	o, err := t.changed(c.Options, c.LR)
@@ -82,15 +78,9 @@ func (t *trainingFlags) apply(c train.Config) (train.Config, error) {
 
 // changed returns options with what was given, for a learning rate of the network.
 func (t *trainingFlags) changed(o train.Options, rate float64) (train.Options, error) {
-	for name, to := range map[string][2]*string{
-		"optimizer": {&o.Optimizer, &t.options.Optimizer}, "schedule": {&o.Schedule, &t.options.Schedule},
-		"freeze-bn": {&o.FreezeBN, &t.options.FreezeBN}, "augment": {&o.Augment, &t.options.Augment},
-		"memory-bank": {&o.MemoryBank, &t.options.MemoryBank},
-		"train-only":  {&o.TrainOnly, &t.options.TrainOnly}, "freeze": {&o.Freeze, &t.options.Freeze},
-		"lora": {&o.LoRA, &t.options.LoRA},
-	} {
-		if t.flags.Changed(name) {
-			*to[0] = *to[1]
+	for _, f := range train.OptionFields {
+		if t.flags.Changed(f.Flag) {
+			*f.Of(&o) = *f.Of(&t.options)
 		}
 	}
 	if !t.flags.Changed("head-lr") {
