@@ -160,6 +160,18 @@ func ParseJSON(raw []byte, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
+// ReadJSON reads a file of at most [MaxText] bytes by [ParseJSON].
+func ReadJSON(path string, v any) error {
+	raw, err := ReadAtMost(path, MaxText)
+	if err != nil {
+		return err
+	}
+	if err := ParseJSON(raw, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 // elementSize returns the bytes of the largest element of a list or map within a type, at least 1. A type that reads
 // its own JSON bounds it itself.
 func elementSize(t reflect.Type, above []reflect.Type) int {
@@ -212,6 +224,30 @@ func WriteJSON(path string, v any) error {
 		return err
 	}
 	return WriteFile(path, append(raw, '\n'), 0o644)
+}
+
+// Sum returns the SHA-256 of data in hexadecimal digits.
+func Sum(data []byte) string {
+	h := sha256.Sum256(data)
+	return hex.EncodeToString(h[:])
+}
+
+// SumOf returns the SHA-256 of a value's JSON.
+func SumOf(v any) (string, error) {
+	raw, err := json.Marshal(v)
+	return Sum(raw), err
+}
+
+// WriteLines writes a list as a file of JSON lines, which [ParseLines] reads, by [WriteFile].
+func WriteLines[T any](path string, list []T, perm os.FileMode) error {
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, v := range list {
+		if err := encoder.Encode(v); err != nil {
+			return err
+		}
+	}
+	return WriteFile(path, lines.Bytes(), perm)
 }
 
 // FileSum returns the SHA-256 of a regular file in hexadecimal digits.

@@ -51,9 +51,8 @@ type archivedFile struct {
 
 func (x archiveIndex) sum() string {
 	x.Sum = ""
-	raw, _ := json.Marshal(x) // Never fails for strings and integers.
-	h := sha256.Sum256(raw)
-	return hex.EncodeToString(h[:])
+	sum, _ := durable.SumOf(x) // Never fails for strings and integers.
+	return sum
 }
 
 // archivable matches the output files of a run that an archive may contain.

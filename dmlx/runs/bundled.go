@@ -33,8 +33,7 @@ var bundledHistograms = sync.OnceValues(func() (map[string]*Histograms, error) {
 // WriteBundledHistograms writes histograms as a file for the folder bundled/histograms: one line per run, in the order
 // of the hashes, without the checksums of files that stay in the store.
 func WriteBundledHistograms(path string, all []*Histograms) error {
-	byHash := make(map[string][]byte)
-	var hashes []string
+	lines := make(map[string]any)
 	for _, p := range all {
 		c, r := *p, *p.Result
 		r.Spec, r.Files = r.Spec.Portable(), nil
@@ -45,19 +44,20 @@ func WriteBundledHistograms(path string, all []*Histograms) error {
 		if err := c.seal(); err != nil {
 			return err
 		}
-		raw, err := json.Marshal(c)
+		lines[r.Hash] = c
+	}
+	return writeBundle(path, lines)
+}
+
+// writeBundle writes a JSON list with a line for each value, in the order of the hashes.
+func writeBundle(path string, byHash map[string]any) error {
+	var lines [][]byte
+	for _, hash := range slices.Sorted(maps.Keys(byHash)) {
+		raw, err := json.Marshal(byHash[hash])
 		if err != nil {
 			return err
 		}
-		if byHash[r.Hash] == nil {
-			hashes = append(hashes, r.Hash)
-		}
-		byHash[r.Hash] = raw
-	}
-	slices.Sort(hashes)
-	lines := make([][]byte, len(hashes))
-	for i, hash := range hashes {
-		lines[i] = byHash[hash]
+		lines = append(lines, raw)
 	}
 	file := append([]byte("[\n"), bytes.Join(lines, []byte(",\n"))...)
 	return durable.WriteFile(path, append(file, "\n]\n"...), 0o644)
@@ -139,23 +139,14 @@ func forEachBundled(pattern, what string, read func(bundle string, raw []byte) e
 // WriteBundled writes results as a file for the folder bundled and returns how many it wrote: each result once, one per
 // line, in the order of the hashes, without the checksums of files that stay in the store.
 func WriteBundled(path string, results []*Result) (int, error) {
-	lines := make(map[string]string)
+	lines := make(map[string]any)
 	for _, r := range results {
 		c := *r
 		c.Spec, c.Files = c.Spec.Portable(), nil
 		if err := c.seal(); err != nil {
 			return 0, err
 		}
-		raw, err := json.Marshal(c)
-		if err != nil {
-			return 0, err
-		}
-		lines[r.Hash] = string(raw)
+		lines[r.Hash] = c
 	}
-	var list []string
-	for _, hash := range slices.Sorted(maps.Keys(lines)) {
-		list = append(list, lines[hash])
-	}
-	text := "[\n" + strings.Join(list, ",\n") + "\n]\n"
-	return len(list), durable.WriteFile(path, []byte(text), 0o644)
+	return len(lines), writeBundle(path, lines)
 }

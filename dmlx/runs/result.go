@@ -2,8 +2,6 @@ package runs
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,9 +59,8 @@ func (r *Result) BackendText() string {
 }
 
 // seal computes Sum.
-func (r *Result) seal() error {
-	sum, err := r.sum()
-	r.Sum = sum
+func (r *Result) seal() (err error) {
+	r.Sum, err = r.sum()
 	return err
 }
 
@@ -84,12 +81,7 @@ func (r *Result) is(other *Result) bool {
 func (r *Result) sum() (string, error) {
 	c := *r
 	c.Sum = ""
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return "", err
-	}
-	h := sha256.Sum256(raw)
-	return hex.EncodeToString(h[:]), nil
+	return durable.SumOf(c)
 }
 
 // errNewer is the error for a result with unknown fields: a newer program wrote it, and it is not damaged.

@@ -1,14 +1,13 @@
 package runs
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -45,10 +44,7 @@ type Spec struct {
 }
 
 // Hash returns the first 12 hexadecimal digits of the SHA-256 of [Spec.Canonical].
-func (s Spec) Hash() string {
-	sum := sha256.Sum256(s.Canonical())
-	return hex.EncodeToString(sum[:])[:12]
-}
+func (s Spec) Hash() string { return durable.Sum(s.Canonical())[:12] }
 
 // Canonical returns the spec as one line of JSON with a fixed order of keys. A folder of images or a file of features
 // is reduced to its base name.

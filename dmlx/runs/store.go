@@ -3,8 +3,6 @@ package runs
 import (
 	"cmp"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -364,8 +362,7 @@ func (s *Store) Put(r *Result, files map[string][]byte) error {
 		if !archivable.MatchString(name) || name == specFile || name == resultFile {
 			return fmt.Errorf("%q is not the name of an output file of a run", name)
 		}
-		sum := sha256.Sum256(raw)
-		r.Files[name] = hex.EncodeToString(sum[:])
+		r.Files[name] = durable.Sum(raw)
 	}
 	if err := r.seal(); err != nil {
 		return err

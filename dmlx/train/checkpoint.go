@@ -259,7 +259,7 @@ func (s *session) load(want Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("is damaged: %v", err) // Not wrapped: fs.ErrNotExist would mean that there is no checkpoint.
 	}
-	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.WeightsSum {
+	if durable.Sum(raw) != c.WeightsSum {
 		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
 	}
 	proxies := s.objective.proxies
@@ -296,7 +296,7 @@ func (s *session) loadState(c *Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("is damaged: %v", err)
 	}
-	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.StateSum {
+	if durable.Sum(raw) != c.StateSum {
 		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.State)
 	}
 	if err := backbone.DecodeVariables(raw, store, paths, 0, 0); err != nil {
@@ -316,8 +316,7 @@ func (s *session) saveState(dir string) error {
 		return err
 	}
 	s.state.State = fmt.Sprintf("state-%03d.safetensors", s.state.Epoch)
-	h := sha256.Sum256(raw)
-	s.state.StateSum = hex.EncodeToString(h[:])
+	s.state.StateSum = durable.Sum(raw)
 	if err := durable.WriteFile(filepath.Join(dir, s.state.State), raw, 0o644); err != nil {
 		return fmt.Errorf("the checkpoint cannot be written: %w", err)
 	}
@@ -333,8 +332,7 @@ func (s *session) save() error {
 	if err != nil {
 		return err
 	}
-	h := sha256.Sum256(raw)
-	s.state.WeightsSum = hex.EncodeToString(h[:])
+	s.state.WeightsSum = durable.Sum(raw)
 	if err := durable.WriteFile(filepath.Join(dir, s.state.Weights), raw, 0o644); err != nil {
 		return fmt.Errorf("the checkpoint cannot be written: %w", err)
 	}
@@ -377,14 +375,7 @@ func (s *session) metadata() map[string]string {
 
 // writeMetrics rewrites the metrics of all epochs, so that resuming duplicates no line.
 func (s *session) writeMetrics() error {
-	var lines bytes.Buffer
-	enc := json.NewEncoder(&lines)
-	for _, e := range s.state.Epochs {
-		if err := enc.Encode(e); err != nil {
-			return err
-		}
-	}
-	return durable.WriteFile(filepath.Join(s.Dir, MetricsFile), lines.Bytes(), 0o644)
+	return durable.WriteLines(filepath.Join(s.Dir, MetricsFile), s.state.Epochs, 0o644)
 }
 
 // backendVariant returns the backend as far as rounding depends on it.

@@ -3,8 +3,6 @@ package train
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -258,8 +256,7 @@ func readWeights(path string, a backbone.Arch) (raw []byte, err error) {
 
 // DigestOf returns the digest that identifies a weight file: the first 12 hexadecimal digits of its SHA-256.
 func DigestOf(raw []byte) string {
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])[:12]
+	return durable.Sum(raw)[:12]
 }
 
 // missingFile is the text of an error about a file that is not there.

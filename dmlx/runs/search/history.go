@@ -1,12 +1,13 @@
 package search
 
 import (
-	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path"
@@ -126,11 +127,8 @@ func Open(store *runs.Store, name string) (*Search, error) {
 	raw, err := readSearchFile(folder, name, settingsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		names, _ := List(store)
-		there := "none"
-		if len(names) > 0 {
-			there = strings.Join(names, ", ")
-		}
-		return nil, fmt.Errorf("no search %q in %s; there are %s", name, store.Dir, there)
+		return nil, fmt.Errorf("no search %q in %s; there are %s", name, store.Dir,
+			cmp.Or(strings.Join(names, ", "), "none"))
 	} else if err != nil {
 		return nil, err
 	}
@@ -197,35 +195,14 @@ func (s *Search) differences(now Settings) []string {
 		out = []string{"its space has " + strings.Join(out, ", ")}
 	}
 	was, is := flatSettings(s.Settings), flatSettings(now)
-	for _, name := range slices.Sorted(unionKeys(was, is)) {
+	either := maps.Clone(was)
+	maps.Copy(either, is)
+	for _, name := range slices.Sorted(maps.Keys(either)) {
 		if was[name] != is[name] {
-			out = append(out, fmt.Sprintf("%s %s, not %s", name, orNone(was[name]), orNone(is[name])))
+			out = append(out, fmt.Sprintf("%s %s, not %s", name, cmp.Or(was[name], "none"), cmp.Or(is[name], "none")))
 		}
 	}
 	return out
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
-func unionKeys(maps ...map[string]string) func(yield func(string) bool) {
-	seen := make(map[string]bool)
-	return func(yield func(string) bool) {
-		for _, m := range maps {
-			for k := range m {
-				if !seen[k] {
-					seen[k] = true
-					if !yield(k) {
-						return
-					}
-				}
-			}
-		}
-	}
 }
 
 // flatSettings returns the settings without the space as a flat map. The fields of the base spec have their own names.
@@ -267,14 +244,7 @@ func (s *Search) readHistory() error {
 
 // saveHistory writes the whole history.
 func (s *Search) saveHistory() error {
-	var lines bytes.Buffer
-	enc := json.NewEncoder(&lines)
-	for _, r := range s.Records {
-		if err := enc.Encode(r); err != nil {
-			return err
-		}
-	}
-	if err := durable.WriteFile(filepath.Join(s.path, historyFile), lines.Bytes(), 0o666); err != nil {
+	if err := durable.WriteLines(filepath.Join(s.path, historyFile), s.Records, 0o666); err != nil {
 		return fmt.Errorf("cannot write the history of search %s: %w", s.Name, err)
 	}
 	return nil

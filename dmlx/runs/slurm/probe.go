@@ -3,8 +3,6 @@ package slurm
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,8 +44,8 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 	}
 	defer unlock()
 	probes := filepath.Join(s.store.Dir, folder, "probes")
-	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(s.Sbatch, s.Environment, []string{s.Digest}), "\x00")))
-	passed := filepath.Join(probes, hex.EncodeToString(sum[:])[:12])
+	asked := strings.Join(slices.Concat(s.Sbatch, s.Environment, []string{s.Digest}), "\x00")
+	passed := filepath.Join(probes, durable.Sum([]byte(asked))[:12])
 	if _, err := os.Stat(passed); err == nil {
 		return nil
 	}

@@ -3,7 +3,6 @@ package slurm
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -243,7 +242,7 @@ func (s *Submission) install(o Options) error {
 	if err != nil {
 		return err
 	}
-	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != s.Digest {
+	if durable.Sum(raw) != s.Digest {
 		return fmt.Errorf("%s changed during the submission: submit again", source)
 	}
 	err = durable.WriteFile(to, raw, 0o755)
