@@ -2,8 +2,6 @@ package runs
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,12 +48,7 @@ const HistogramsRecipe = 1
 func (p *Histograms) sum() (string, error) {
 	c := *p
 	c.Sum = ""
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return "", err
-	}
-	h := sha256.Sum256(raw)
-	return hex.EncodeToString(h[:]), nil
+	return durable.SumOf(c)
 }
 
 func (p *Histograms) seal() (err error) {
@@ -130,8 +123,8 @@ func AllHistograms(
 			return nil, 0, err
 		}
 	}
-	var missing []Job
-	var run []int // For each missing job its number among the runs to train, from 1; 0 if the store has the run.
+	var missing []Spec
+	var trains []bool // For each of them, whether the store lacks its run.
 	have := make(map[string]*Histograms)
 	for _, spec := range specs {
 		hash := spec.Hash()
@@ -146,49 +139,28 @@ func AllHistograms(
 			p = bundled[hash]
 		}
 		have[hash] = p
-		switch {
-		case p != nil || o.CachedOnly && !store.canEmbed(result):
-		case result != nil:
-			missing, run = append(missing, Job{Spec: spec, Histograms: true, Devices: o.Devices}), append(run, 0)
-		default:
+		if p != nil || o.CachedOnly && !store.canEmbed(result) {
+			continue
+		}
+		missing, trains = append(missing, spec), append(trains, result == nil)
+		if result == nil {
 			ran++
-			missing, run = append(missing, Job{Spec: spec, Histograms: true, Devices: o.Devices}), append(run, ran)
 		}
 	}
 	if len(missing) > 0 {
-		choose, err := o.submit(ctx, store, missing, choose)
-		if err != nil {
+		if err := o.do(ctx, choose, store, o.jobs(missing, true), trains); err != nil {
 			return nil, 0, err
 		}
-		trainer, err := choose()
+	}
+	for _, spec := range missing {
+		p, _, err := store.histograms(spec)
+		if err == nil && p == nil {
+			err = errors.New("the job ended, but the store has no valid histograms")
+		}
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, of(spec, "histograms of ", err)
 		}
-		lacking := make([]Spec, len(missing))
-		for i, j := range missing {
-			lacking[i] = j.Spec
-		}
-		compute := func(ctx context.Context, i int, progress func(Progress)) (*Histograms, error) {
-			err := o.runJob(ctx, trainer, store, missing[i], func(p Progress) {
-				p.Run, p.Runs = run[i], ran
-				progress(p)
-			})
-			if err != nil {
-				return nil, err
-			}
-			p, _, err := store.histograms(lacking[i])
-			if err == nil && p == nil {
-				err = errors.New("the job ended, but the store has no valid histograms")
-			}
-			return p, err
-		}
-		computed, err := forEachSpec(ctx, o, lacking, "histograms of ", compute)
-		if err != nil {
-			return nil, 0, err
-		}
-		for i, p := range computed {
-			have[lacking[i].Hash()] = p
-		}
+		have[spec.Hash()] = p
 	}
 	all = make([]*Histograms, len(specs))
 	for i, spec := range specs {
@@ -337,7 +309,7 @@ func (s *Store) Weights(hash string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the weights of the checkpoint: %w; %s", err, again)
 	}
-	if h := sha256.Sum256(raw); c.Run != hash || hex.EncodeToString(h[:]) != c.WeightsSum {
+	if c.Run != hash || durable.Sum(raw) != c.WeightsSum {
 		return nil, fmt.Errorf("the weights of the checkpoint in %s are damaged or belong to another run; %s", dir, again)
 	}
 	return raw, nil

@@ -34,15 +34,8 @@ type Progress struct {
 // progress, if not nil, is called after each step, and during decoding and embedding of images. It must return quickly.
 func Run(
 	ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress),
-) (r *Result, err error) {
-	defer errs.Catch(&err)
-	return run(ctx, trainer, store, spec, progress)
-}
-
-func run(
-	ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress),
 ) (*Result, error) {
-	all, err := runTogether(ctx, trainer, store, []Spec{spec}, progress)
+	all, err := RunTogether(ctx, trainer, store, []Spec{spec}, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +48,6 @@ func RunTogether(
 	ctx context.Context, trainer *train.Trainer, store *Store, specs []Spec, progress func(Progress),
 ) (all []*Result, err error) {
 	defer errs.Catch(&err)
-	return runTogether(ctx, trainer, store, specs, progress)
-}
-
-func runTogether(
-	ctx context.Context, trainer *train.Trainer, store *Store, specs []Spec, progress func(Progress),
-) ([]*Result, error) {
 	results := make(map[string]*Result)
 	missing := make(map[string]Spec)
 	for _, spec := range specs {
@@ -127,7 +114,7 @@ func runTogether(
 		}
 		results[t.ID] = r
 	}
-	all := make([]*Result, len(specs))
+	all = make([]*Result, len(specs))
 	for i, spec := range specs {
 		all[i] = results[spec.Hash()]
 	}

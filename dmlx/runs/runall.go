@@ -69,46 +69,102 @@ func RunAll(
 	if o.CachedOnly || len(missing) == 0 {
 		return results, 0, nil
 	}
-	jobs := Jobs(missing...)
-	for i := range jobs {
-		jobs[i].Devices, jobs[i].Keep = o.Devices, o.Keep
-	}
-	if choose, err = o.submit(ctx, store, jobs, choose); err != nil {
+	jobs := o.jobs(missing, false)
+	if err := o.do(ctx, choose, store, jobs, nil); err != nil {
 		return nil, 0, err
 	}
-	trainer, err := choose()
-	if err != nil {
-		return nil, 0, err
-	}
-	if o.RunProcess == nil && o.Submit == nil && o.Devices == 0 && trainer.DeviceCount() == 1 {
-		if err := o.trainGroups(ctx, trainer, store, missing); err != nil {
-			return nil, 0, err
+	for _, spec := range missing {
+		r, found, err := store.lookup(spec)
+		if err == nil && !found {
+			err = errors.New("training ended, but the store has no valid result")
 		}
-	}
-	trainOne := func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
-		err := o.runJob(ctx, trainer, store, jobs[i], func(p Progress) {
-			p.Run, p.Runs = i+1, len(missing)
-			progress(p)
-		})
 		if err != nil {
-			return nil, err
+			return nil, 0, of(spec, "", err)
 		}
-		return mustBeStored(store.lookup(missing[i]))
-	}
-	trained, err := forEachSpec(ctx, o, missing, "", trainOne)
-	if err != nil {
-		return nil, 0, err
-	}
-	for i, r := range trained {
-		for _, slot := range slots[missing[i].Hash()] {
+		for _, slot := range slots[spec.Hash()] {
 			results[slot] = r
 		}
 	}
-	return results, len(trained), nil
+	return results, len(missing), nil
+}
+
+// jobs returns jobs for specs, as the options say.
+func (o Options) jobs(specs []Spec, histograms bool) []Job {
+	out := make([]Job, len(specs))
+	for i, spec := range specs {
+		out[i] = Job{Spec: spec, Histograms: histograms, Devices: o.Devices, Keep: o.Keep}
+	}
+	return out
+}
+
+// do does jobs of one kind, as many at once as the options say, so that the store has their results. The first error
+// stops all of them; it names the spec. trains, if not nil, tells for which jobs a run is trained: progress counts
+// these.
+func (o Options) do(ctx context.Context, choose func() (*train.Trainer, error), store *Store, jobs []Job,
+	trains []bool) error {
+	choose, err := o.submit(ctx, store, jobs, choose)
+	if err != nil {
+		return err
+	}
+	trainer, err := choose()
+	if err != nil {
+		return err
+	}
+	what, run, count := "", make([]int, len(jobs)), 0
+	for i, j := range jobs {
+		if j.Histograms {
+			what = "histograms of "
+		}
+		if trains == nil || trains[i] {
+			count++
+			run[i] = count
+		}
+	}
+	if what == "" && o.RunProcess == nil && o.Submit == nil && o.Devices == 0 && trainer.DeviceCount() == 1 {
+		if err := o.trainGroups(ctx, trainer, store, jobs); err != nil {
+			return err
+		}
+	}
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, o.Jobs))
+	var mu sync.Mutex
+	for i, j := range jobs {
+		if running.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			err := o.runJob(running, trainer, store, j, func(p Progress) {
+				if o.Progress == nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				p.Run, p.Runs = run[i], count
+				o.Progress(p)
+			})
+			return of(j.Spec, what, err)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// of returns an error with the spec that it is of. An interrupt stays as it is.
+func of(spec Spec, what string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%s%s on %s, seed %d: %w", what, spec.Objective.String(), spec.DataName(), spec.Seed, err)
 }
 
 // trainGroups trains those specs that can be trained side by side. The others, and their results, are left to [Run].
-func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store *Store, missing []Spec) error {
+func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store *Store, jobs []Job) error {
+	missing := make([]Spec, len(jobs))
+	for i, j := range jobs {
+		missing[i] = j.Spec
+	}
 	for _, group := range sideBySide(missing) {
 		var specs []Spec
 		number := make(map[string]int)
@@ -129,14 +185,6 @@ func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store 
 		}
 	}
 	return nil
-}
-
-// mustBeStored turns a result that the store lacks after its job was done into an error.
-func mustBeStored(r *Result, found bool, err error) (*Result, error) {
-	if err == nil && !found {
-		err = errors.New("training ended, but the store has no valid result")
-	}
-	return r, err
 }
 
 // submit checks all jobs, and has them done elsewhere if the options say so. It returns the function that opens the
@@ -181,39 +229,4 @@ func (o Options) runJob(
 		return job.Run(ctx, trainer, store, progress)
 	}
 	return o.RunProcess(ctx, job, progress)
-}
-
-// forEachSpec calls do for each spec, as many at once as the options say, and passes on its progress, one call at a
-// time. The first error stops all of them; it names the spec.
-func forEachSpec[T any](
-	ctx context.Context, o Options, specs []Spec, what string,
-	do func(ctx context.Context, i int, progress func(Progress)) (T, error),
-) ([]T, error) {
-	group, running := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, o.Jobs))
-	var mu sync.Mutex
-	out := make([]T, len(specs))
-	for i, spec := range specs {
-		if running.Err() != nil {
-			break
-		}
-		group.Go(func() (err error) {
-			out[i], err = do(running, i, func(p Progress) {
-				if o.Progress == nil {
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				o.Progress(p)
-			})
-			if err != nil && !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("%s%s on %s, seed %d: %w", what, spec.Objective.String(), spec.DataName(), spec.Seed, err)
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return out, ctx.Err()
 }

@@ -11,9 +11,8 @@ import (
 func (o Options) Check(ctx context.Context, store *Store, jobs []Job) error {
 	checked := make(map[string]bool)
 	for _, j := range jobs {
-		spec := j.Spec
-		if err := o.checkJob(ctx, store, j, checked); err != nil {
-			return fmt.Errorf("%s on %s, seed %d: %w", spec.Objective.String(), spec.DataName(), spec.Seed, err)
+		if err := of(j.Spec, "", o.checkJob(ctx, store, j, checked)); err != nil {
+			return err
 		}
 	}
 	return nil
