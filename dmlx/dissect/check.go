@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
@@ -175,6 +176,8 @@ func (c *checker) builds(batches ...Embeddings) bool {
 
 // blame names the part that gives a value that is not finite, and where.
 func (c *checker) blame(t *tried) (of any, part, message string) {
+	pairOf, pair := c.pair()
+	tripletOf, triplet := c.triplet()
 	for i, valid := range t.valid {
 		if !valid {
 			continue
@@ -184,14 +187,7 @@ func (c *checker) blame(t *tried) (of any, part, message string) {
 			part   string
 			symbol string
 			values []float32
-		}{
-			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"),
-				"P₊", t.pull},
-			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"),
-				"P₋", t.push},
-			{own(c.Rule.Triplet.Custom(), c.Rule.Triplet.Of), "triplet weight " + cmp.Or(c.Rule.WithDefaults().Triplet.Name,
-				"custom"), "T", t.weight},
-		} {
+		}{{pairOf, pair, "P₊", t.pull}, {pairOf, pair, "P₋", t.push}, {tripletOf, triplet, "T", t.weight}} {
 			if !finite(w.values[i]) {
 				return w.of, w.part, fmt.Sprintf("%s is %v at S_ap = %.4g, S_an = %.4g", w.symbol, w.values[i], t.sap[i], t.san[i])
 			}
@@ -199,9 +195,8 @@ func (c *checker) blame(t *tried) (of any, part, message string) {
 	}
 	for i, v := range t.g {
 		if !finite(v) {
-			d := c.Rule.WithDefaults().Direction
-			return own(d.Custom(), d.Of), "direction " + cmp.Or(d.Name,
-				"custom"), fmt.Sprintf("the gradient at image %d is %v though all weights are finite", i/t.e.Dim, v)
+			of, part = c.direction()
+			return of, part, fmt.Sprintf("the gradient at image %d is %v though all weights are finite", i/t.e.Dim, v)
 		}
 	}
 	return nil, "", ""
@@ -269,21 +264,16 @@ func (c *checker) rotation(e Embeddings) {
 	if err == nil {
 		var after *tried
 		if after, err = c.try(turned, c.rule); err == nil {
-			d := c.Rule.WithDefaults()
 			for _, k := range []struct {
-				of      any
-				part    string
+				named   func() (of any, part string)
 				was, is []float32
 			}{
-				{own(d.Pair.Custom(), d.Pair.Of), "pair weight " + cmp.Or(d.Pair.Name, "custom"),
-					append(before.pull, before.push...), append(after.pull, after.push...)},
-				{own(d.Triplet.Custom(), d.Triplet.Of), "triplet weight " + cmp.Or(d.Triplet.Name, "custom"), before.weight,
-					after.weight},
-				{own(d.Direction.Custom(), d.Direction.Of), "direction " + cmp.Or(d.Direction.Name, "custom"),
-					times(before.g, turn, e.Dim), after.g},
+				{c.pair, append(before.pull, before.push...), append(after.pull, after.push...)},
+				{c.triplet, before.weight, after.weight}, {c.direction, times(before.g, turn, e.Dim), after.g},
 			} {
 				if worst := largestDifference(k.was, k.is); !(worst <= largestRotationError) {
-					c.add("rotation", Bad, k.of, k.part, "changes by %.2g of its largest value when all embeddings are turned "+
+					of, part := k.named()
+					c.add("rotation", Bad, of, part, "changes by %.2g of its largest value when all embeddings are turned "+
 						"alike; it shall depend on their similarities alone", worst)
 					return
 				}
@@ -422,8 +412,8 @@ func (c *checker) withoutTriplets(e Embeddings) {
 		}
 		for i, v := range t.raw {
 			if v != 0 {
-				d := c.Rule.WithDefaults().Direction
-				c.add(check, Bad, own(d.Custom(), d.Of), "direction "+cmp.Or(d.Name, "custom"),
+				of, part := c.direction()
+				c.add(check, Bad, of, part,
 					"a batch of %s has the gradient %v at image %d; want 0", k.what, v, i/e.Dim)
 				return
 			}
@@ -432,55 +422,41 @@ func (c *checker) withoutTriplets(e Embeddings) {
 	c.add(check, Good, nil, "", "the gradient of a batch of one class, and of one with a class for each image, is zero")
 }
 
-// own is a part's function if it is the user's own.
-func own(custom bool, of any) any {
+// pair, triplet and direction return the name of a part of the rule, and its function if it is the user's own.
+func (c *checker) pair() (of any, name string) {
+	p := c.Rule.WithDefaults().Pair
+	return own("pair weight", p.Name, p.Custom(), p.Of)
+}
+
+func (c *checker) triplet() (of any, name string) {
+	t := c.Rule.WithDefaults().Triplet
+	return own("triplet weight", t.Name, t.Custom(), t.Of)
+}
+
+func (c *checker) direction() (of any, name string) {
+	d := c.Rule.WithDefaults().Direction
+	return own("direction", d.Name, d.Custom(), d.Of)
+}
+
+func own(kind, name string, custom bool, of any) (any, string) {
 	if !custom {
-		return nil
+		of = nil
 	}
-	return of
+	return of, kind + " " + cmp.Or(name, "custom")
 }
 
 // probeBatch is random classes with their images around them at a noise relative to the centers' length.
 func probeBatch(classes, images, dim int, noise float64, seed uint64) Embeddings {
-	rng := rand.New(rand.NewPCG(seed, 2))
-	e := Embeddings{N: classes * images, Dim: dim}
-	center := make([]float64, dim)
-	for class := range classes {
-		for j := range center {
-			center[j] = rng.NormFloat64()
-		}
-		for range images {
-			for j := range center {
-				e.Values = append(e.Values, float32(center[j]+noise*rng.NormFloat64()))
-			}
-			e.Labels = append(e.Labels, int64(class))
-		}
-	}
-	return e
+	return sample(rand.New(rand.NewPCG(seed, 2)), classes, images, dim, noise)
 }
 
-// orthogonalMatrix is a random rotation or reflection [n, n], by Gram and Schmidt.
+// orthogonalMatrix is a random rotation or reflection [n, n].
 func orthogonalMatrix(n int) []float64 {
-	rng := rand.New(rand.NewPCG(7, 7))
-	q := make([]float64, n*n)
-	for i := range n {
-		row := q[i*n : (i+1)*n]
-		for j := range row {
-			row[j] = rng.NormFloat64()
-		}
-		for k := range i {
-			other := q[k*n : (k+1)*n]
-			along := dot(row, other)
-			for j := range row {
-				row[j] -= along * other[j]
-			}
-		}
-		l := norm(row)
-		for j := range row {
-			row[j] /= l
-		}
-	}
-	return q
+	var qr mat.QR
+	qr.Factorize(mat.NewDense(n, n, gaussian(rand.New(rand.NewPCG(7, 7)), n*n)))
+	var q mat.Dense
+	qr.QTo(&q)
+	return q.RawMatrix().Data
 }
 
 // times is the rows of x [N, n] times q [n, n].

@@ -6,7 +6,10 @@ import "math/rand/v2"
 // with Gaussian noise; noise 1 is as long as a center. It has classes × images rows of dimension dim, sorted by
 // class, and depends only on its arguments.
 func Sample(classes, images, dim int, noise float64, seed uint64) Embeddings {
-	rng := rand.New(rand.NewPCG(seed, 0))
+	return sample(rand.New(rand.NewPCG(seed, 0)), classes, images, dim, noise)
+}
+
+func sample(rng *rand.Rand, classes, images, dim int, noise float64) Embeddings {
 	e := Embeddings{N: classes * images, Dim: dim}
 	for class := range classes {
 		center := gaussian(rng, dim)
