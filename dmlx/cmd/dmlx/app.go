@@ -63,6 +63,12 @@ func (a *app) logf(format string, args ...any) {
 	fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 
+// note prints a line on standard error, and ends that of the progress.
+func (a *app) note(text string) {
+	a.line.End()
+	a.logf("%s", text)
+}
+
 // print prints a result: v as one JSON object with --json, else text, which is fitted to a terminal.
 func (a *app) print(v any, body string) error {
 	if !a.json {
@@ -162,6 +168,14 @@ func (a *app) store() (*runs.Store, error) {
 	return s, nil
 }
 
+// find opens the run store and finds a run by its name or first digits.
+func (a *app) find(prefix string) (store *runs.Store, hash string, err error) {
+	if store, err = a.store(); err == nil {
+		hash, err = store.Find(prefix)
+	}
+	return store, hash, err
+}
+
 // dataOptions returns the options with which data sets are opened: an interrupt ends the decoding of their images, and
 // standard error shows its progress.
 func (a *app) dataOptions() runs.DataOptions {
@@ -176,8 +190,7 @@ func (a *app) dataOptions() runs.DataOptions {
 // warn prints a warning once, though a data set is opened for its digest and again by each run on it.
 func (a *app) warn(message string) {
 	if _, said := a.warned.LoadOrStore(message, true); !said {
-		a.line.End()
-		a.logf("warning: %s", message)
+		a.note("warning: " + message)
 	}
 }
 

@@ -24,9 +24,6 @@ func newExport(a *app) *cobra.Command {
 with the files behind their results. If the name ends in .gz or .tgz, the archive is compressed.`,
 		Example: "  dmlx runs export --out runs.tar.gz",
 		RunE: func(cmd *cobra.Command, prefixes []string) error {
-			if out == "" {
-				return usagef("no --out: want the file to write, as in --out runs.tar.gz")
-			}
 			if err := checkOut(nil, out); err != nil {
 				return err
 			}
@@ -34,13 +31,11 @@ with the files behind their results. If the name ends in .gz or .tgz, the archiv
 			if err != nil {
 				return err
 			}
-			var hashes []string
-			for _, p := range prefixes {
-				hash, err := store.Find(p)
-				if err != nil {
+			hashes := make([]string, len(prefixes))
+			for i, p := range prefixes {
+				if hashes[i], err = store.Find(p); err != nil {
 					return err
 				}
-				hashes = append(hashes, hash)
 			}
 			file, err := durable.Create(out, 0o644)
 			if err != nil {
@@ -71,6 +66,7 @@ with the files behind their results. If the name ends in .gz or .tgz, the archiv
 	}
 	cmd.Flags().StringVar(&out, "out", "", "archive to write")
 	cmd.Flags().BoolVar(&checkpoints, "checkpoints", false, "include the last weights, and unfinished runs")
+	require(cmd, "out")
 	return cmd
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
@@ -154,11 +153,6 @@ func (a *app) dissectAutograd(g autograd, e dissect.Embeddings, l *losses.Named,
 		if m, err = miners.Parse(miner); err != nil {
 			return usage(err)
 		}
-		if l != nil {
-			if err := losses.CheckMined(l); err != nil {
-				return usagef("--miner %s: %w", miner, err)
-			}
-		}
 	}
 	var r dmlx.Rule
 	if g.rule != "" {
@@ -216,15 +210,8 @@ func (a *app) dissectAutograd(g autograd, e dissect.Embeddings, l *losses.Named,
 			return err
 		}
 	}
-	if matrix != "" {
-		if err := npy.WriteFloat32(matrix, d.M, d.N, d.N); err != nil {
-			return err
-		}
-	}
-	if pairs != "" {
-		if err := files.WritePairs(pairs, d.Implied); err != nil {
-			return err
-		}
+	if err := writeDissected(matrix, d.M, d.N, pairs, d.Implied); err != nil {
+		return err
 	}
 	var saved []string
 	if g.out != "" {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
 )
@@ -90,11 +90,11 @@ func (c *cluster) dry(ctx context.Context, a *app, store *runs.Store, jobs []run
 			queued++
 		}
 	}
-	text := fmt.Sprintf("%d runs are missing in %s; %d of them are queued already", len(runs), store.Dir, queued)
+	body := fmt.Sprintf("%d runs are missing in %s; %d of them are queued already", len(runs), store.Dir, queued)
 	if commands := s.Commands(); len(commands) > 0 {
-		text += "\n\n" + strings.Join(commands, "\n") + "\n\n" + strings.TrimSpace(s.Script())
+		body += "\n\n" + strings.Join(commands, "\n") + "\n\n" + strings.TrimSpace(s.Script())
 	}
-	return a.print(map[string]any{"store": store.Dir, "runs": runs, "commands": s.Commands(), "script": s.Script()}, text)
+	return a.print(map[string]any{"store": store.Dir, "runs": runs, "commands": s.Commands(), "script": s.Script()}, body)
 }
 
 // elsewhere returns a function that trains runs on the cluster and shows their progress.
@@ -106,13 +106,12 @@ func (c *cluster) elsewhere(a *app, store *runs.Store) func(context.Context, []r
 		if c, err := backend.Open(); err == nil {
 			a.adviseSIMD(c) // The cluster runs this very program.
 		}
-		line := a.line
-		defer line.End()
+		defer a.line.End()
 		o := c.Options
 		if o.Retries == 0 {
 			o.Retries = -1 // No retries; 0 would mean the default.
 		}
-		a.tell(&o, line)
+		a.tell(&o)
 		s, err := slurm.Submit(ctx, store, jobs, o)
 		if err != nil {
 			return err
@@ -126,13 +125,10 @@ func (c *cluster) elsewhere(a *app, store *runs.Store) func(context.Context, []r
 	}
 }
 
-// tell shows the progress of a cluster on a line, and prints its events.
-func (a *app) tell(o *slurm.Options, line *progress.Line) {
-	o.Say = func(text string) {
-		line.End()
-		a.logf("%s", text)
-	}
-	o.Progress = func(s slurm.Status) { line.Show("slurm: %3.0f %%  %s", 100*s.Fraction, s) }
+// tell shows the progress of a cluster and prints its events.
+func (a *app) tell(o *slurm.Options) {
+	o.Say = a.note
+	o.Progress = func(s slurm.Status) { a.line.Show("slurm: %3.0f %%  %s", 100*s.Fraction, s) }
 }
 
 // newQueue lists the submissions of the store.
@@ -149,11 +145,10 @@ func newQueue(a *app) *cobra.Command {
 				return err
 			}
 			if follow {
-				line := a.line
 				var o slurm.Options
-				a.tell(&o, line)
+				a.tell(&o)
 				err := slurm.Watch(cmd.Context(), store, o)
-				line.End()
+				a.line.End()
 				if err != nil {
 					return err
 				}
@@ -169,8 +164,7 @@ func newQueue(a *app) *cobra.Command {
 				Jobs slurm.Status `json:"status"`
 			}
 			out := []listed{}
-			var text strings.Builder
-			w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+			var rows []string
 			for _, s := range open {
 				status, err := s.Status(cmd.Context())
 				if err != nil {
@@ -181,10 +175,9 @@ func newQueue(a *app) *cobra.Command {
 				}
 				l := listed{s.ID, s.User, s.Date.Local().Format("2006-01-02 15:04"), status}
 				out = append(out, l)
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.Name, l.User, l.Date, status)
+				rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", l.Name, l.User, l.Date, status))
 			}
-			_ = w.Flush() // A strings.Builder does not fail.
-			body := strings.TrimRight(text.String(), "\n")
+			body := text.Table(rows...)
 			if len(out) == 0 {
 				body = "nothing is queued for " + store.Dir
 			}
@@ -239,9 +232,8 @@ func newMake(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "make", Short: "Train the run of a task", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			line := a.line
-			w := slurm.Worker{Open: runs.OpenTrainer, Say: func(text string) { a.logf("%s", text) },
-				Progress: func(p runs.Progress) { line.Show("%s", progress.Training(p)) }}
+			w := slurm.Worker{Open: runs.OpenTrainer, Say: a.note,
+				Progress: func(p runs.Progress) { a.line.Show("%s", progress.Training(p)) }}
 			return w.Run(cmd.Context(), manifest, task)
 		},
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -88,16 +87,12 @@ func splitCounts(l *datasets.Listing) map[string]splitCount {
 
 // dataText returns a listing as text.
 func dataText(l *datasets.Listing) string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s in %s\n", l.Name, l.Root)
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "split\tclasses\timages\t")
+	rows := []string{"split\tclasses\timages\t"}
 	for i := range l.Splits {
 		classes, images := l.Splits[i].Count()
-		fmt.Fprintf(w, "%s\t%d\t%d\t\n", l.Splits[i].Name, classes, images)
+		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t", l.Splits[i].Name, classes, images))
 	}
-	_ = w.Flush() // A strings.Builder does not fail.
-	return strings.TrimRight(text.String(), "\n")
+	return fmt.Sprintf("%s in %s\n%s", l.Name, l.Root, text.Right(rows...))
 }
 
 func (a *app) dataInfo(cmd *cobra.Command, name, root string) error {
@@ -159,9 +154,7 @@ func (a *app) listData(root string) error {
 		Why      string                `json:"why,omitempty"`
 	}
 	var sets []set
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "data set\tname\tstate\twhere, or how to get it")
+	rows := []string{"data set\tname\tstate\twhere, or how to get it"}
 	for _, source := range datasets.Sources() {
 		s := set{Source: source}
 		state, where := "missing", source.Page
@@ -188,10 +181,9 @@ func (a *app) listData(root string) error {
 			s.Why = err.Error()
 		}
 		sets = append(sets, s)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", source.Name, source.Alias, state, where)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", source.Name, source.Alias, state, where))
 	}
-	_ = w.Flush()
-	return a.print(map[string]any{"sets": sets}, strings.TrimRight(text.String(), "\n"))
+	return a.print(map[string]any{"sets": sets}, text.Table(rows...))
 }
 
 func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
@@ -199,15 +191,10 @@ func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
 	if err != nil {
 		return err
 	}
-	line := a.line
-	note := func(text string) {
-		line.End()
-		a.logf("%s", text)
-	}
-	damaged, err := l.Damaged(datasets.Options{Context: cmd.Context(), Note: note, Progress: func(done, total int) {
-		line.Show("%s: %d of %d images opened", l.Name, done, total)
+	damaged, err := l.Damaged(datasets.Options{Context: cmd.Context(), Note: a.note, Progress: func(done, total int) {
+		a.line.Show("%s: %d of %d images opened", l.Name, done, total)
 	}})
-	line.End()
+	a.line.End()
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.Name, err)
 	}
@@ -238,22 +225,15 @@ func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
 }
 
 func (a *app) getData(cmd *cobra.Command, name, root, address string, keep bool) error {
-	line := a.line
-	l, err := datasets.Get(cmd.Context(), name, datasets.GetOptions{
-		Dir: root, URL: address, Keep: keep,
-		Note: func(text string) {
-			line.End()
-			a.logf("%s", text)
-		},
+	l, err := datasets.Get(cmd.Context(), name, datasets.GetOptions{Dir: root, URL: address, Keep: keep, Note: a.note,
 		Progress: func(what string, done, total int64) {
 			if total > 0 {
-				line.Show("%s: %s of %s, %d %%", what, megabytes(done), megabytes(total), 100*done/total)
+				a.line.Show("%s: %s of %s, %d %%", what, megabytes(done), megabytes(total), 100*done/total)
 			} else {
-				line.Show("%s: %s", what, megabytes(done))
+				a.line.Show("%s: %s", what, megabytes(done))
 			}
-		},
-	})
-	line.End()
+		}})
+	a.line.End()
 	if err != nil {
 		return err
 	}

@@ -101,16 +101,8 @@ Losses (--list describes them):
 			if err != nil {
 				return fmt.Errorf("loss %s: %w", l, err)
 			}
-			if matrix != "" {
-				n := d.N + d.Proxies
-				if err := npy.WriteFloat32(matrix, d.M, n, n); err != nil {
-					return err
-				}
-			}
-			if pairs != "" {
-				if err := files.WritePairs(pairs, d.Implied); err != nil {
-					return err
-				}
+			if err := writeDissected(matrix, d.M, d.N+d.Proxies, pairs, d.Implied); err != nil {
+				return err
 			}
 			return a.print(dissected(l, miner, c.Name, d), dissectedText(l, d))
 		},
@@ -135,6 +127,19 @@ Losses (--list describes them):
 	flags.StringVar(&matrix, "matrix", "", "output: M, float32 [B+C, B+C] (.npy)")
 	flags.StringVar(&pairs, "pairs", "", "output: pairs with S, P+ or P- and the anchor's T (.csv)")
 	return cmd
+}
+
+// writeDissected writes a matrix [n, n] and the pairs to the files that are named.
+func writeDissected(matrix string, m []float32, n int, pairs string, implied *dissect.Implied) error {
+	if matrix != "" {
+		if err := npy.WriteFloat32(matrix, m, n, n); err != nil {
+			return err
+		}
+	}
+	if pairs == "" {
+		return nil
+	}
+	return files.WritePairs(pairs, implied)
 }
 
 func listOfLosses() string {

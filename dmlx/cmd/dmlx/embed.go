@@ -49,9 +49,6 @@ may then be a run's name or its first digits. The rows keep their order.`,
 			"  dmlx embed --features new.npy --weights 077c9a --out E.npy",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out == "" {
-				return usagef("--out is empty: want the file to write")
-			}
 			if filepath.Ext(features) == ".npy" {
 				for _, name := range []string{"images", "arch", "names", "labels", "skip-bad", "resize", "crop", "devices"} {
 					if cmd.Flags().Changed(name) {
@@ -60,8 +57,8 @@ may then be a run's name or its first digits. The rows keep their order.`,
 				}
 				return a.embedFeatures(cmd.Context(), features, weights, out)
 			}
-			if features != "gap" && features != "embedding" {
-				return usagef("--features %q: want gap or embedding, or a NumPy file of features", features)
+			if err := checkFeatures(features); err != nil {
+				return fmt.Errorf("%w, or a NumPy file of features", err)
 			}
 			if images == "" {
 				return usagef("--images is missing: want a folder of images, or --features X.npy")
@@ -89,32 +86,9 @@ may then be a run's name or its first digits. The rows keep their order.`,
 				return usagef("--crop %d of --resize %d: want a crop of 1 to %d pixels, and a side of at least the crop and "+
 					"at most %d", prepare.Crop, prepare.Resize, embed.MaxCrop, datasets.MaxResize)
 			}
-			list, err := datasets.ListImages(images)
+			list, values, damaged, err := a.embedFolder(cmd.Context(), devices, store, net, images, skipBad)
 			if err != nil {
 				return err
-			}
-			for _, left := range list.LeftOut {
-				a.logf("left out, %s", left)
-			}
-			choice, err := a.backendOn(devices)
-			if err != nil {
-				return err
-			}
-			values, damaged, warnings, err := a.embedFiles(cmd.Context(), choice.Backend, choice.DeviceCount(), store, net,
-				inDir(images, list.Paths), skipBad)
-			if err != nil {
-				return err
-			}
-			warned := datasets.Warned(list.Paths, warnings)
-			skipped, err := leaveOut(list, damaged, skipBad)
-			if err != nil {
-				return err
-			}
-			if skipped != "" {
-				a.logf("left out, unreadable: %s", skipped)
-			}
-			if warned != "" {
-				a.logf("%s", warned)
 			}
 			if err := npy.WriteFloat32(out, values, len(list.Paths), net.width); err != nil {
 				return err
@@ -124,7 +98,7 @@ may then be a run's name or its first digits. The rows keep their order.`,
 			}
 			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), net.width, out, names)
 			printed := map[string]any{"images": len(list.Paths), "dim": net.width, "out": out, "names": names,
-				"classes": len(list.Classes), "left_out": list.LeftOut, "skipped": len(damaged)}
+				"classes": len(list.Classes), "left_out": list.LeftOut, "skipped": damaged}
 			if list.Classes != nil {
 				text += fmt.Sprintf(", the labels of %d classes in %s", len(list.Classes), labels)
 				printed["labels"] = labels
@@ -148,10 +122,52 @@ may then be a run's name or its first digits. The rows keep their order.`,
 	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the metadata's, else 32 for small, "+
 		"224 for a ResNet)")
 	addDevices(f, &devices)
-	for _, name := range []string{"weights", "out"} {
-		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
-	}
+	require(cmd, "weights", "out")
 	return cmd
+}
+
+// checkFeatures checks --features of images.
+func checkFeatures(features string) error {
+	if features != "gap" && features != "embedding" {
+		return usagef("--features %q: want gap or embedding", features)
+	}
+	return nil
+}
+
+// embedFolder embeds the images of a folder, and says which were left out. The list has the others; damaged is the
+// number of those that cannot be read, which are an error without skip.
+func (a *app) embedFolder(ctx context.Context, devices int, store *model.Store, net *embedder, dir string, skip bool) (
+	list *datasets.ImageList, values []float32, damaged int, err error) {
+	if list, err = datasets.ListImages(dir); err != nil {
+		return nil, nil, 0, err
+	}
+	for _, left := range list.LeftOut {
+		a.logf("left out, %s", left)
+	}
+	choice, err := a.backendOn(devices)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	paths := make([]string, len(list.Paths))
+	for i, name := range list.Paths {
+		paths[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	values, bad, warnings, err := a.embedFiles(ctx, choice.Backend, choice.DeviceCount(), store, net, paths, skip)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	warned := datasets.Warned(list.Paths, warnings)
+	skipped, err := leaveOut(list, bad, skip)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	if skipped != "" {
+		a.logf("left out, unreadable: %s", skipped)
+	}
+	if warned != "" {
+		a.logf("%s", warned)
+	}
+	return list, values, len(bad), nil
 }
 
 // embedFeatures embeds the features of a file with the head of a weight file or of a run.

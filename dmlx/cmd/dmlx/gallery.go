@@ -67,15 +67,8 @@ network. Weights, networks and features are those of dmlx embed. Images that can
 		Example: "  dmlx gallery index --weights pretrained --features gap --images photos --out G",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if out == "" {
-				return usagef("--out is empty: want the folder to write")
-			}
-			list, err := datasets.ListImages(of.Images)
-			if err != nil {
+			if err := checkFeatures(of.Features); err != nil {
 				return err
-			}
-			for _, left := range list.LeftOut {
-				a.logf("left out, %s", left)
 			}
 			if of.Images, err = filepath.Abs(of.Images); err != nil {
 				return err
@@ -88,17 +81,17 @@ network. Weights, networks and features are those of dmlx embed. Images that can
 					return err
 				}
 			}
-			values, width, damaged, err := a.embedBy(cmd.Context(), of, inDir(of.Images, list.Paths))
+			store := model.NewStore()
+			defer store.Finalize()
+			net, err := loadEmbedder(store, of.Arch, of.Weights, of.Features)
 			if err != nil {
 				return err
 			}
-			skipped, err := leaveOut(list, damaged, true)
+			list, values, damaged, err := a.embedFolder(cmd.Context(), 1, store, net, of.Images, true)
 			if err != nil {
 				return err
 			}
-			if skipped != "" {
-				a.logf("left out, unreadable: %s", skipped)
-			}
+			width := net.width
 			x, err := retrieval.NewIndex(width)
 			if err != nil {
 				return err
@@ -123,7 +116,7 @@ network. Weights, networks and features are those of dmlx embed. Images that can
 			if err := durable.WriteJSON(filepath.Join(out, galleryFile), of); err != nil {
 				return err
 			}
-			return a.print(map[string]any{"images": x.Len(), "dim": width, "out": out, "skipped": len(damaged)},
+			return a.print(map[string]any{"images": x.Len(), "dim": width, "out": out, "skipped": damaged},
 				fmt.Sprintf("%d images, %d values each, in %s", x.Len(), width, out))
 		},
 	}
@@ -133,9 +126,7 @@ network. Weights, networks and features are those of dmlx embed. Images that can
 	f.StringVar(&of.Images, "images", "", "folder of JPEG and PNG files, or of a folder of them for each class")
 	f.StringVar(&of.Features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "folder to write")
-	for _, name := range []string{"weights", "images", "out"} {
-		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
-	}
+	require(cmd, "weights", "images", "out")
 	return cmd
 }
 
@@ -166,12 +157,8 @@ are compared, so that the result is exact. --html writes a page with small pictu
 			}
 			defer func() { err = errors.Join(err, x.Close()) }()
 			var of galleryNetwork
-			raw, err := durable.ReadAtMost(filepath.Join(dir, galleryFile), durable.MaxText)
-			if err != nil {
+			if err := durable.ReadJSON(filepath.Join(dir, galleryFile), &of); err != nil {
 				return err
-			}
-			if err := durable.ParseJSON(raw, &of); err != nil {
-				return fmt.Errorf("%s: %w", filepath.Join(dir, galleryFile), err)
 			}
 			if of.Weights != train.Pretrained {
 				if sum, err := durable.FileSum(of.Weights); err != nil {
@@ -253,7 +240,7 @@ func newGalleryExport(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "file to write")
-	_ = cmd.MarkFlagRequired("out") // It fails only for an unknown flag.
+	require(cmd, "out")
 	return cmd
 }
 
@@ -273,8 +260,8 @@ func openGallery(dir string) (*retrieval.Index, []string, error) {
 // embedBy embeds images by a network, without those that cannot be read.
 func (a *app) embedBy(ctx context.Context, of galleryNetwork, paths []string) (values []float32, width int,
 	damaged []embed.Damaged, err error) {
-	if of.Features != "gap" && of.Features != "embedding" {
-		return nil, 0, nil, usagef("--features %q: want gap or embedding", of.Features)
+	if err := checkFeatures(of.Features); err != nil {
+		return nil, 0, nil, err
 	}
 	store := model.NewStore()
 	defer store.Finalize()
@@ -302,21 +289,11 @@ func (a *app) embedFiles(ctx context.Context, b compute.Backend, devices int, st
 		return nil, nil, nil, err
 	}
 	defer exec.Finalize()
-	line := a.line
-	defer line.End()
+	defer a.line.End()
 	return embed.Files(b, on, exec, paths, net.prepare, net.width, skip, func(done int) error {
-		line.Show("%d of %d images", done, len(paths))
+		a.line.Show("%d of %d images", done, len(paths))
 		return ctx.Err()
 	})
-}
-
-// inDir returns the paths of the images of a folder.
-func inDir(dir string, names []string) []string {
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = filepath.Join(dir, filepath.FromSlash(name))
-	}
-	return paths
 }
 
 // galleryPage shows queries with what they found. Its pictures are in it.

@@ -85,7 +85,6 @@ the batch. The gradient is the mean over the triplets, and zero for a batch with
 	flags.StringVar(&at, "at", "normalized", "embeddings with respect to which the gradient is taken: normalized or raw")
 	flags.StringVar(&out, "out", "", "output: gradient, float32 [B, D] (.npy)")
 	flags.StringVar(&triplets, "triplets", "", "output: triplets with S_ap, S_an, P+, P- and T (.csv)")
-	_ = cmd.MarkFlagRequired("embeddings") // It fails only for an unknown flag.
-	_ = cmd.MarkFlagRequired("labels")
+	require(cmd, "embeddings", "labels")
 	return cmd
 }

@@ -98,7 +98,7 @@ network. Run only notebooks that you trust.`,
 				return err
 			}
 			if install {
-				if err := cmp.Or(a.setUp(cmd.Context(), l), l.Finish(cmd.Context())); err != nil {
+				if err := a.setUpWhole(cmd.Context(), l); err != nil {
 					return err
 				}
 				return a.userKernel(l.InstallKernel())
@@ -321,7 +321,7 @@ func (a *app) restoreNotebooks(copies lab.Copies, names []string) error {
 // setUp sets up what a first cell needs, and prints the steps of the set-up, that of finish too, with their seconds.
 func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
 	started, stop := make(map[string]time.Time), func() {}
-	l.Warn = func(message string) { a.logf("%s", message) }
+	l.Warn = a.note
 	l.Progress = func(step string, done bool) {
 		stop() // One line shows one step.
 		stop = func() {}
@@ -333,6 +333,14 @@ func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
 		stop = a.line.Clock("setting up: " + step)
 	}
 	return l.Setup(ctx)
+}
+
+// setUpWhole sets up all that cells need.
+func (a *app) setUpWhole(ctx context.Context, l *lab.Lab) error {
+	if err := a.setUp(ctx, l); err != nil {
+		return err
+	}
+	return l.Finish(ctx)
 }
 
 // finish completes the set-up while JupyterLab is used.
@@ -349,10 +357,7 @@ const maxNotebooks = 64
 func (a *app) executeNotebooks(
 	ctx context.Context, l *lab.Lab, notebooks []string, timeout time.Duration, jobs int,
 ) error {
-	if err := a.setUp(ctx, l); err != nil {
-		return err
-	}
-	if err := l.Finish(ctx); err != nil {
+	if err := a.setUpWhole(ctx, l); err != nil {
 		return err
 	}
 	type result struct {

@@ -25,11 +25,7 @@ name or its first digits. Bundled runs have no embeddings, so that they cannot b
 		Example: "  dmlx runs look 077c9a --out pictures/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := a.store()
-			if err != nil {
-				return err
-			}
-			hash, err := store.Find(args[0])
+			store, hash, err := a.find(args[0])
 			if err != nil {
 				return err
 			}

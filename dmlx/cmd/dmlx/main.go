@@ -130,9 +130,8 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			// Cobra checks them later, and its error would count as a failure.
-			if err := cmd.ValidateRequiredFlags(); err != nil {
-				return usage(err)
+			if err := checkRequired(cmd); err != nil {
+				return err
 			}
 			if a.preset == "" {
 				return nil

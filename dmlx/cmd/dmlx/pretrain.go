@@ -39,13 +39,12 @@ Without flags this command trains the weights that are part of the program.`,
 			if err != nil {
 				return err
 			}
-			line := a.line
 			o.Progress = func(p train.Progress) {
-				line.Show("epoch %d/%d  %.1f steps/s  error %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate,
+				a.line.Show("epoch %d/%d  %.1f steps/s  error %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate,
 					p.Left)
 			}
 			r, err := train.Pretrain(cmd.Context(), choice.Choice, o)
-			line.End()
+			a.line.End()
 			if err != nil {
 				return err
 			}

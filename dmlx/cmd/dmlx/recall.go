@@ -84,13 +84,12 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 			if err != nil {
 				return err
 			}
-			line := a.line
-			line.Show("ranking %d rows for %d queries", size, queries.N)
+			a.line.Show("ranking %d rows for %d queries", size, queries.N)
 			r, err := retrieval.EvaluateOn(cmd.Context(), choice.Backend, choice.DeviceCount(), queries, gallery, ks,
 				func(done, total int) {
-					line.Show("ranking %d rows for %d queries: %d %%", size, queries.N, 100*done/total)
+					a.line.Show("ranking %d rows for %d queries: %d %%", size, queries.N, 100*done/total)
 				})
-			line.End()
+			a.line.End()
 			if err != nil {
 				return err
 			}
@@ -117,7 +116,7 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 	f.BoolVar(&leaveOut, "leave-out-queries", false, "leave rows out of the gallery that are queries, with the same label")
 	f.StringVar(&k, "k", "1,2,4,8", "the K of Recall@K, as in 1-4 or 1,2,4,8; by default those up to the gallery's size")
 	addDevices(f, &devices)
-	_ = cmd.MarkFlagRequired("embeddings") // It fails only for an unknown flag.
+	require(cmd, "embeddings")
 	return cmd
 }
 

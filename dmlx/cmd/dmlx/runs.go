@@ -10,11 +10,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -150,9 +150,7 @@ func (a *app) listRuns(alsoBundled bool) error {
 		}
 	}
 	out := make([]listed, len(entries))
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "run\tdata\trule or loss\tseed\tlr\tpreset\tR@1\tstate\tbackend\tdate")
+	rows := []string{"run\tdata\trule or loss\tseed\tlr\tpreset\tR@1\tstate\tbackend\tdate"}
 	for i, e := range entries {
 		l := listed{Run: e.Hash, Dir: store.Path(e.Hash), State: "unfinished", Epoch: e.Epoch, Spec: e.Spec, Result: e.Result}
 		recall, backend, date := "–", "", ""
@@ -178,11 +176,10 @@ func (a *app) listRuns(alsoBundled bool) error {
 			state = fmt.Sprintf("epoch %d/%d", e.Epoch, e.Spec.Epochs)
 		}
 		out[i] = l
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%g\t%s\t%s\t%s\t%s\t%s\n",
-			e.Hash, e.Spec.DataName(), e.Spec.Objective.String(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%g\t%s\t%s\t%s\t%s\t%s",
+			e.Hash, e.Spec.DataName(), e.Spec.Objective.String(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date))
 	}
-	_ = w.Flush() // A strings.Builder does not fail.
-	body := strings.TrimRight(text.String(), "\n")
+	body := text.Table(rows...)
 	if len(entries) == 0 {
 		body = "no runs in " + store.Dir
 	}
@@ -190,11 +187,7 @@ func (a *app) listRuns(alsoBundled bool) error {
 }
 
 func (a *app) showRun(prefix string) error {
-	store, err := a.store()
-	if err != nil {
-		return err
-	}
-	hash, err := store.Find(prefix)
+	store, hash, err := a.find(prefix)
 	if err != nil {
 		return err
 	}
@@ -202,12 +195,12 @@ func (a *app) showRun(prefix string) error {
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
+	var body strings.Builder
 	var shown any
 	if e := store.Entry(hash); e.Bad != "" && !bundled(store, hash) {
 		return fmt.Errorf("run %s cannot be used: %s (%s)", hash, e.Bad, store.Path(hash))
 	} else if e.Result == nil && e.Bad == "" {
-		fmt.Fprintf(&text, "%s\n\nrun %s is not finished: epoch %d of %d, in %s\n\n", e.Spec.Canonical(), hash, e.Epoch,
+		fmt.Fprintf(&body, "%s\n\nrun %s is not finished: epoch %d of %d, in %s\n\n", e.Spec.Canonical(), hash, e.Epoch,
 			e.Spec.Epochs, store.Path(hash))
 		shown = struct {
 			Run    string        `json:"run"`
@@ -225,27 +218,26 @@ func (a *app) showRun(prefix string) error {
 		if r.Bundled {
 			dir, where = "", "bundled with the program"
 		}
-		fmt.Fprintf(&text, "%s\n%s\n\n", r.Spec.Canonical(), resultText(r, where))
+		fmt.Fprintf(&body, "%s\n%s\n\n", r.Spec.Canonical(), resultText(r, where))
 		if r.Recall != nil {
-			fmt.Fprintf(&text, "overlap of nearest-positive and nearest-negative similarities %.2f, compact anchors %.2f\n",
+			fmt.Fprintf(&body, "overlap of nearest-positive and nearest-negative similarities %.2f, compact anchors %.2f\n",
 				r.Overlap, r.Compact)
 		}
-		fmt.Fprintf(&text, "%s, version %s, %s\n\n", r.Machine, r.Version, r.Date.Format("2006-01-02 15:04 MST"))
+		fmt.Fprintf(&body, "%s, version %s, %s\n\n", r.Machine, r.Version, r.Date.Format("2006-01-02 15:04 MST"))
 		shown = struct {
 			trained
 			Epochs []train.Epoch `json:"epochs"`
 		}{trained{Result: r, Dir: dir}, epochs}
 	}
 	if len(epochs) > 0 {
-		w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(w, "epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\t")
+		rows := []string{"epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\t"}
 		for _, e := range epochs {
-			fmt.Fprintf(w, "%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t\n", e.Epoch, e.LR, 100*e.ViolationRate, e.Sap, e.San,
-				e.GradientNorm, e.EmptyBatches)
+			rows = append(rows, fmt.Sprintf("%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t", e.Epoch, e.LR, 100*e.ViolationRate,
+				e.Sap, e.San, e.GradientNorm, e.EmptyBatches))
 		}
-		_ = w.Flush()
+		body.WriteString(text.Right(rows...))
 	}
-	return a.print(shown, strings.TrimRight(text.String(), "\n"))
+	return a.print(shown, strings.TrimRight(body.String(), "\n"))
 }
 
 // compareRuns prints runs side by side, by their names or by what they are.
@@ -410,8 +402,7 @@ const mostColumns = 8
 
 // sideBySide returns runs as a table with a column each, and the parts of their specs that differ.
 func sideBySide(results []*runs.Result) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	var rows []string
 	row := func(name string, always bool, of func(*runs.Result) string) {
 		differ := always
 		for _, r := range results[1:] {
@@ -420,11 +411,10 @@ func sideBySide(results []*runs.Result) string {
 		if !differ {
 			return
 		}
-		fmt.Fprint(w, name)
 		for _, r := range results {
-			fmt.Fprint(w, "\t", of(r))
+			name += "\t" + of(r)
 		}
-		fmt.Fprintln(w)
+		rows = append(rows, name)
 	}
 	type result = *runs.Result
 	row("run", true, func(r result) string { return r.Hash })
@@ -438,15 +428,7 @@ func sideBySide(results []*runs.Result) string {
 		{"proxy lr", func(s runs.Spec) any { return s.ProxyLR }},
 		{"lr", func(s runs.Spec) any { return s.LR }},
 		{"decay", func(s runs.Spec) any { return s.Decay }},
-		{"optimizer", func(s runs.Spec) any { return cmp.Or(s.Optimizer, "sgd") }},
-		{"schedule", func(s runs.Spec) any { return s.Schedule }},
 		{"last layer's lr", func(s runs.Spec) any { return s.HeadLR }},
-		{"frozen batch norm", func(s runs.Spec) any { return s.FreezeBN }},
-		{"augmentation", func(s runs.Spec) any { return s.Augment }},
-		{"memory bank", func(s runs.Spec) any { return s.MemoryBank }},
-		{"trained weights", func(s runs.Spec) any { return s.TrainOnly }},
-		{"frozen weights", func(s runs.Spec) any { return s.Freeze }},
-		{"low-rank adapters", func(s runs.Spec) any { return s.LoRA }},
 		{"seed", func(s runs.Spec) any { return s.Seed }},
 		{"network", func(s runs.Spec) any { return s.Network() + ", " + s.Weights + " " + s.WeightsDigest }},
 		{"dimension", func(s runs.Spec) any { return s.Dim }},
@@ -465,6 +447,9 @@ func sideBySide(results []*runs.Result) string {
 		{"recipe", func(s runs.Spec) any { return s.Recipe }},
 	} {
 		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
+	}
+	for _, f := range train.OptionFields {
+		row(f.Name, false, func(r result) string { return cmp.Or(*f.Of(&r.Spec.Options), "–") })
 	}
 	row("backend", false, func(r result) string { return r.BackendText() })
 	row("diverged", false, func(r result) string { return r.Diverged })
@@ -492,8 +477,7 @@ func sideBySide(results []*runs.Result) string {
 		})
 	}
 	row("seconds", true, func(r result) string { return fmt.Sprintf("%.1f", r.Seconds) })
-	_ = w.Flush()
-	return strings.TrimRight(text.String(), "\n")
+	return text.Table(rows...)
 }
 
 // bundled tells whether a run that [runs.Store.Find] found is bundled with the program and not in the store.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -64,7 +64,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 			}
 			q.Sampler = search.Sampler(sampler)
 			q.Store, q.Open, q.Options = x.store, x.open, x.Options
-			q.Show = func(_ float64, text string) { a.line.Show("%s", text) }
+			q.Show = func(_ float64, stage string) { a.line.Show("%s", stage) }
 			r, err := inspect.Search(cmd.Context(), q)
 			a.line.End()
 			if err != nil {
@@ -161,9 +161,7 @@ func (a *app) listSearches(store *runs.Store) error {
 		Hours  float64 `json:"hours"`
 	}
 	out := []listed{}
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "search\tdata\ttrials\truns\thours")
+	rows := []string{"search\tdata\ttrials\truns\thours"}
 	for _, name := range names {
 		s, err := search.Open(store, name)
 		if err != nil {
@@ -171,10 +169,9 @@ func (a *app) listSearches(store *runs.Store) error {
 		}
 		l := listed{name, s.Base.Data, s.Trials(), len(s.Records), s.Seconds() / 3600}
 		out = append(out, l)
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.2f\n", l.Name, l.Data, l.Trials, l.Runs, l.Hours)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%.2f", l.Name, l.Data, l.Trials, l.Runs, l.Hours))
 	}
-	_ = w.Flush() // A strings.Builder does not fail.
-	body := strings.TrimRight(text.String(), "\n")
+	body := text.Table(rows...)
 	if len(out) == 0 {
 		body = "no searches in " + store.Dir
 	}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -121,8 +121,8 @@ func (s *rateSearch) run(ctx context.Context) error {
 				return err
 			}
 		}
-		text := presetOfRates(filepath.Base(runs.PaperName(s.data)), from, s.heldOut, seeds, choices)
-		if err := durable.WriteFile(s.file, []byte(text), 0o644); err != nil {
+		preset := presetOfRates(filepath.Base(runs.PaperName(s.data)), from, s.heldOut, seeds, choices)
+		if err := durable.WriteFile(s.file, []byte(preset), 0o644); err != nil {
 			return err
 		}
 		files = append(files, s.file)
@@ -145,28 +145,24 @@ func relative(other, file string) (string, error) {
 
 // choicesText returns a table: for each objective its held-out Recall@1 in percent at each rate, the chosen one marked.
 func choicesText(choices []presets.RateChoice) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "held-out Recall@1")
+	rows := []string{"held-out Recall@1"}
 	for _, t := range choices[0].Trials {
-		fmt.Fprintf(w, "\t%g", t.Rate)
+		rows[0] += fmt.Sprintf("\t%g", t.Rate)
 	}
-	fmt.Fprintln(w)
 	edge := false
 	for _, c := range choices {
-		fmt.Fprint(w, c.Objective)
+		row := c.Objective
 		for i, t := range c.Trials {
 			mark := ""
 			if i == c.Best {
 				mark = " *"
 			}
-			fmt.Fprintf(w, "\t%s%s", t.HeldOut.Times(100), mark)
+			row += fmt.Sprintf("\t%s%s", t.HeldOut.Times(100), mark)
 		}
-		fmt.Fprintln(w)
+		rows = append(rows, row)
 		edge = edge || c.AtEdge()
 	}
-	_ = w.Flush() // A strings.Builder does not fail.
-	out := strings.TrimRight(text.String(), "\n") + "\n* chosen"
+	out := text.Table(rows...) + "\n* chosen"
 	if edge {
 		out += "; one of them at the edge of the grid: a better rate may lie beyond (--wider, --lr)"
 	}

@@ -147,8 +147,6 @@ weights.safetensors, the weights and running averages after the last step.
 	f.Float32SliceVar(&std, "std", nil,
 		"standard deviation of the colors (default: the weights' metadata, or ImageNet's)")
 	f.StringVar(&out, "out", "", "folder to write to")
-	for _, name := range []string{"weights", "pixels", "labels", "lr", "out"} {
-		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
-	}
+	require(cmd, "weights", "pixels", "labels", "lr", "out")
 	return cmd
 }

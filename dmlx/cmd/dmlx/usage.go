@@ -45,6 +45,24 @@ func isUsage(err error) bool {
 	return (is || name || errs.IsInvalid(err)) && !errors.Is(err, fs.ErrNotExist)
 }
 
+// require marks flags that must be given, and not empty.
+func require(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
+	}
+}
+
+// checkRequired checks them, as cobra does later, whose error would count as a failure.
+func checkRequired(cmd *cobra.Command) error {
+	err := cmd.ValidateRequiredFlags()
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && f.Value.String() == "" && err == nil {
+			err = fmt.Errorf("--%s is empty: want %s", f.Name, f.Usage)
+		}
+	})
+	return usage(err)
+}
+
 // strict turns cobra's errors about the arguments of a command and its subcommands into errors of the command line. An
 // unknown command gets a suggestion.
 func strict(cmd *cobra.Command) {

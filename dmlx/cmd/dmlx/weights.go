@@ -78,11 +78,8 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 			"  dmlx weights onnx resnet18.pth --features gap --out resnet18.onnx",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if features != "gap" && features != "embedding" {
-				return usagef("--features %q: want gap or embedding", features)
-			}
-			if out == "" {
-				return usagef("--out is empty: want the file to write")
+			if err := checkFeatures(features); err != nil {
+				return err
 			}
 			if err := checkOut(args, out); err != nil {
 				return err
@@ -145,7 +142,7 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 	archFlag(cmd, &arch)
 	cmd.Flags().StringVar(&features, "features", "embedding", "gap or embedding")
 	cmd.Flags().StringVar(&out, "out", "", "ONNX file to write")
-	_ = cmd.MarkFlagRequired("out") // It fails only for an unknown flag.
+	require(cmd, "out")
 	return cmd
 }
 
@@ -201,11 +198,7 @@ func (a *app) weightsOf(fileOrRun string) (raw []byte, name string, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return raw, fileOrRun, err
 	}
-	store, err := a.store()
-	if err != nil {
-		return nil, "", err
-	}
-	hash, err := store.Find(fileOrRun)
+	store, hash, err := a.find(fileOrRun)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s is no file, and %w", fileOrRun, err)
 	}

@@ -5,12 +5,11 @@ package estimate
 import (
 	"context"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -86,15 +85,11 @@ func (e *Estimate) Measure(ctx context.Context, c *backend.Choice, show func(tex
 
 // Text returns the estimate as a table. backend is the name of the backend on which the steps were measured.
 func (e *Estimate) Text(backend string) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "table\tdata\tstep\ttime of a step\truns\tsteps of all runs\thours")
+	rows := []string{"table\tdata\tstep\ttime of a step\truns\tsteps of all runs\thours"}
 	for _, l := range e.Lines {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.3g s\t%d\t%d\t%.3g\n", l.Study, l.Data, l.Batch, l.StepMS/1000, l.Runs, l.Steps,
-			l.Hours)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%.3g s\t%d\t%d\t%.3g", l.Study, l.Data, l.Batch, l.StepMS/1000,
+			l.Runs, l.Steps, l.Hours))
 	}
-	_ = w.Flush() // A strings.Builder does not fail.
-	fmt.Fprintf(&text, "\n%.3g hours in total on %s, with one run at a time. The time to decode images and to measure "+
-		"recall is not included.", e.Hours, backend)
-	return text.String()
+	return text.Table(rows...) + fmt.Sprintf("\n\n%.3g hours in total on %s, with one run at a time. The time to decode "+
+		"images and to measure recall is not included.", e.Hours, backend)
 }

@@ -4,6 +4,7 @@ package text
 import (
 	"fmt"
 	"strings"
+	"text/tabwriter"
 )
 
 // OneLine joins the lines of a text by spaces.
@@ -24,6 +25,22 @@ func Count(n int, what string) string {
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
+}
+
+// Table returns rows, whose cells are separated by tabs, as lines with aligned columns.
+func Table(rows ...string) string { return table(0, rows) }
+
+// Right is [Table] with columns that are aligned on the right.
+func Right(rows ...string) string { return table(tabwriter.AlignRight, rows) }
+
+func table(align uint, rows []string) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', align)
+	for _, row := range rows {
+		fmt.Fprintln(w, row)
+	}
+	_ = w.Flush() // A strings.Builder does not fail.
+	return strings.TrimRight(out.String(), "\n")
 }
 
 // Wrap returns names with commas between them, on indented lines that fit into a wide terminal.
