@@ -50,13 +50,15 @@ func RunTogether(
 	defer errs.Catch(&err)
 	results := make(map[string]*Result)
 	missing := make(map[string]Spec)
-	for _, spec := range specs {
+	hashes := make([]string, len(specs))
+	for i, spec := range specs {
 		if err := spec.Ready(); err != nil {
 			return nil, err
 		}
 		hash := spec.Hash()
+		hashes[i] = hash
 		if r, err := store.read(hash); err == nil { // Without the lock, because a read-only store has none.
-			if results[hash], _, err = store.resolve(spec, r, nil); err != nil {
+			if results[hash], _, err = store.resolve(hash, spec, r, nil); err != nil {
 				return nil, err
 			}
 			continue
@@ -76,7 +78,7 @@ func RunTogether(
 			return nil, err
 		}
 		defer unlock()
-		if r, found, err := store.lookupLocked(spec); err != nil {
+		if r, found, err := store.lookupLocked(hash, spec); err != nil {
 			return nil, err
 		} else if found {
 			results[hash] = r
@@ -87,7 +89,7 @@ func RunTogether(
 		if err != nil {
 			return nil, err
 		}
-		if training.Dir, err = store.prepareDirectory(spec); err != nil {
+		if training.Dir, err = store.prepareDirectory(hash, spec); err != nil {
 			return nil, err
 		}
 		if progress != nil {
@@ -115,8 +117,8 @@ func RunTogether(
 		results[t.ID] = r
 	}
 	all = make([]*Result, len(specs))
-	for i, spec := range specs {
-		all[i] = results[spec.Hash()]
+	for i, hash := range hashes {
+		all[i] = results[hash]
 	}
 	return all, nil
 }
@@ -144,8 +146,7 @@ func sideBySide(specs []Spec) [][]int {
 
 // prepareDirectory creates the directory of a run and writes its spec. A directory that is damaged or belongs to
 // another run is set aside.
-func (s *Store) prepareDirectory(spec Spec) (dir string, err error) {
-	hash := spec.Hash()
+func (s *Store) prepareDirectory(hash string, spec Spec) (dir string, err error) {
 	dir = s.Path(hash)
 	if err := checkDirectory(dir, hash); err != nil {
 		var bad *unusable

@@ -72,7 +72,8 @@ func (s *Store) setAside(path string, why error) error { return durable.SetAside
 // Lookup returns the result of a spec from the store, or else the one bundled with the program. A result that is
 // damaged or belongs to another spec counts as not found, and its directory is set aside.
 func (s *Store) Lookup(spec Spec) (*Result, bool, error) {
-	r, found, err := s.lookup(spec)
+	hash := spec.Hash()
+	r, found, err := s.lookupAs(hash, spec)
 	if err != nil || found {
 		return r, found, err
 	}
@@ -80,35 +81,36 @@ func (s *Store) Lookup(spec Spec) (*Result, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	r, found = all[spec.Hash()]
+	r, found = all[hash]
 	return r, found, nil
 }
 
 // lookup is Lookup without the bundled results. A damaged run that another process works on is left alone.
-func (s *Store) lookup(spec Spec) (*Result, bool, error) {
-	hash := spec.Hash()
+func (s *Store) lookup(spec Spec) (*Result, bool, error) { return s.lookupAs(spec.Hash(), spec) }
+
+// lookupAs is lookup of a spec whose hash is known.
+func (s *Store) lookupAs(hash string, spec Spec) (*Result, bool, error) {
 	r, err := s.read(hash)
 	var bad *unusable
 	if !errors.As(err, &bad) {
-		return s.resolve(spec, r, err)
+		return s.resolve(hash, spec, r, err)
 	}
 	unlock, free, err := s.tryLock(hash)
 	if err != nil || !free {
 		return nil, false, err
 	}
 	defer unlock()
-	return s.lookupLocked(spec) // Read again, because another process may have replaced it.
+	return s.lookupLocked(hash, spec) // Read again, because another process may have replaced it.
 }
 
 // lookupLocked is lookup for a process that holds the lock of the run.
-func (s *Store) lookupLocked(spec Spec) (*Result, bool, error) {
-	hash := spec.Hash()
+func (s *Store) lookupLocked(hash string, spec Spec) (*Result, bool, error) {
 	r, err := s.read(hash)
 	if errors.Is(err, fs.ErrNotExist) { // Another machine may have written it just before it released the lock.
 		s.Refresh(hash)
 		r, err = s.read(hash)
 	}
-	return s.resolve(spec, r, err)
+	return s.resolve(hash, spec, r, err)
 }
 
 const refreshPrefix = ".refresh-"
@@ -130,7 +132,7 @@ func (s *Store) Refresh(hash string) {
 }
 
 // resolve turns the outcome of [Store.read] into that of a lookup, and sets damaged runs aside.
-func (s *Store) resolve(spec Spec, r *Result, err error) (*Result, bool, error) {
+func (s *Store) resolve(hash string, spec Spec, r *Result, err error) (*Result, bool, error) {
 	var bad *unusable
 	switch {
 	case err == nil:
@@ -139,7 +141,7 @@ func (s *Store) resolve(spec Spec, r *Result, err error) (*Result, bool, error) 
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil
 	case errors.As(err, &bad):
-		return nil, false, s.setAside(s.Path(spec.Hash()), bad)
+		return nil, false, s.setAside(s.Path(hash), bad)
 	}
 	return nil, false, err
 }
