@@ -37,8 +37,7 @@ func (s *Store) Inspect(hash string) (*Inspection, error) {
 		return nil, err
 	}
 	if r.Bundled {
-		text := fmt.Sprintf("run %s is only a result bundled with the program: its embeddings are not in %s", hash, s.Dir)
-		return nil, &MissingError{text, r.Spec}
+		return nil, s.onlyBundled(r, "embeddings")
 	}
 	l := &Inspection{Result: r}
 	if l.Queries, l.Gallery, err = s.Embeddings(hash); err != nil {
@@ -97,6 +96,11 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string { return e.Text }
+
+func (s *Store) onlyBundled(r *Result, what string) error {
+	text := fmt.Sprintf("run %s is only a result bundled with the program: its %s are not in %s", r.Hash, what, s.Dir)
+	return &MissingError{text, r.Spec}
+}
 
 // Items returns the images that queries are ranked against: the gallery, or the test set itself.
 func (l *Inspection) Items() *datasets.Images {
@@ -301,8 +305,7 @@ func (s *Store) Densities(
 		if p := bundled[hash]; p != nil {
 			return p.Last, p.Test, nil
 		}
-		text := fmt.Sprintf("run %s is only a result bundled with the program: its triplets are not in %s", hash, s.Dir)
-		return last, test, &MissingError{text, r.Spec}
+		return last, test, s.onlyBundled(r, "triplets")
 	}
 	p, _, err := s.histograms(r.Spec)
 	if err != nil {

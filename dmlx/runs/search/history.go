@@ -173,16 +173,12 @@ func Begin(store *runs.Store, settings Settings) (*Search, error) {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return nil, fmt.Errorf("cannot store the search: %w", err)
 	}
-	raw, err := json.MarshalIndent(settings, "", "  ")
-	if err != nil {
-		return nil, err
-	}
 	if s.Records != nil { // Written before the settings, because a search exists once it has settings.
 		if err := s.saveHistory(); err != nil {
 			return nil, err
 		}
 	}
-	if err := durable.WriteFile(filepath.Join(folder, settingsFile), append(raw, '\n'), 0o666); err != nil {
+	if err := durable.WriteJSON(filepath.Join(folder, settingsFile), settings); err != nil {
 		return nil, fmt.Errorf("cannot store the search: %w", err)
 	}
 	return s, nil

@@ -178,11 +178,11 @@ func Apply(base runs.Spec, space Space, at Point) (runs.Spec, error) {
 		if !there {
 			continue
 		}
-		i := slices.IndexFunc(parameters, func(k parameter) bool { return k.name == p.Name })
-		if i < 0 {
-			return base, unknown(p.Name)
+		k, err := named(p.Name)
+		if err != nil {
+			return base, err
 		}
-		if err := parameters[i].apply(&d, v); err != nil {
+		if err := k.apply(&d, v); err != nil {
 			return base, fmt.Errorf("parameter %s: %w", p.Name, err)
 		}
 	}
@@ -226,9 +226,13 @@ func (d draft) build() (runs.Spec, error) {
 	return spec, nil
 }
 
-func unknown(name string) error {
+// named returns the parameter with a name.
+func named(name string) (parameter, error) {
+	if i := slices.IndexFunc(parameters, func(k parameter) bool { return k.name == name }); i >= 0 {
+		return parameters[i], nil
+	}
 	names, _ := Names()
-	return errs.NoSuch(fmt.Sprintf("no parameter %q", name), name, names)
+	return parameter{}, errs.NoSuch(fmt.Sprintf("no parameter %q", name), name, names)
 }
 
 // NewSpace returns the space of the given parameters around a spec, which has the values of all others. Each parameter
@@ -297,11 +301,11 @@ func (s Space) Around(base runs.Spec) (Space, error) {
 	}
 	var out Space
 	for _, p := range s {
-		i := slices.IndexFunc(parameters, func(k parameter) bool { return k.name == p.Name })
-		if i < 0 {
-			return nil, unknown(p.Name)
+		k, err := named(p.Name)
+		if err != nil {
+			return nil, err
 		}
-		if k := parameters[i]; k.part || k.of != "" && !containsPart(k.in, b.part(k.of)) {
+		if k.part || k.of != "" && !containsPart(k.in, b.part(k.of)) {
 			continue
 		}
 		p.Of, p.In = "", nil
@@ -316,11 +320,11 @@ func (s Space) Around(base runs.Spec) (Space, error) {
 // parse reads a parameter in the syntax of [NewSpace].
 func parse(base draft, text string) (Parameter, error) {
 	name, values, given := strings.Cut(text, "=")
-	i := slices.IndexFunc(parameters, func(k parameter) bool { return k.name == name })
-	if i < 0 {
-		return Parameter{}, unknown(name)
+	k, err := named(name)
+	if err != nil {
+		return Parameter{}, err
 	}
-	p := parameters[i].standard(base)
+	p := k.standard(base)
 	p.Name = name
 	if !given {
 		return p, nil

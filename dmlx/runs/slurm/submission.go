@@ -204,12 +204,8 @@ func (s *Submission) write() error {
 }
 
 func (s *Submission) writeManifest() error {
-	raw, err := json.MarshalIndent(s.manifest, "", "  ")
-	if err != nil {
-		return err
-	}
 	// Only the user may write it; see [Submission.checkOwner].
-	if err := durable.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o644); err != nil {
+	if err := durable.WriteJSON(s.path(manifestFile), s.manifest); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	return nil

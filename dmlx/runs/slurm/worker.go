@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -141,11 +140,7 @@ func (s *Submission) giveUp(task, attempts int, why error) error {
 	if attempts > 1 {
 		f.Error = fmt.Sprintf("%d attempts: %s", attempts, f.Error)
 	}
-	raw, err := json.MarshalIndent(f, "", "  ")
-	if err == nil {
-		err = durable.WriteFile(s.failureFile(task), append(raw, '\n'), 0o666)
-	}
-	return errors.Join(fmt.Errorf("%s: %w", f.Task.name(), why), err)
+	return errors.Join(fmt.Errorf("%s: %w", f.Task.name(), why), durable.WriteJSON(s.failureFile(task), f))
 }
 
 // stop ends a task that received a signal. If its time limit is near, it asks to be requeued, unless the previous start
