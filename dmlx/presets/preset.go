@@ -73,42 +73,24 @@ type Size struct {
 }
 
 var presets = []Preset{
-	{ // A test that it runs: a few steps on a few classes, seconds per run. The numbers mean nothing.
-		Name:        "smoke",
-		FineGrained: "minicar", CoarseGrained: "minishop",
-		Seeds: []uint64{1, 2}, SweepSeeds: []uint64{1},
-		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
-		Sets: map[string]Size{
-			"minicar":  {8, 8, 4, 4, 32, 2, 4},
-			"minishop": {16, 16, 8, 2, 32, 2, 4},
-			"":         {0, 0, 2, 2, 32, 2, 4},
-		},
-		Rate: quickRate,
-	},
-	{ // A first look: drawn images, a small pretrained network, about a quarter of a minute per run on two cores.
-		Name:        "quick",
-		FineGrained: "minicar", CoarseGrained: "minishop",
-		Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},
-		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
-		Sets: map[string]Size{
-			"minicar":  {0, 0, 8, 8, 32, 24, 30},
-			"minishop": {0, 0, 16, 4, 32, 20, 30},
-			"":         {0, 0, 8, 8, 32, 24, 30},
-		},
-		Rate: quickRate,
-	},
-	{ // A reliable order of the rules: as quick, with four times the steps and ten seeds. It takes a night, or a GPU.
-		Name:        "full",
-		FineGrained: "minicar", CoarseGrained: "minishop",
-		Seeds: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, SweepSeeds: []uint64{1, 2, 3},
-		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
-		Sets: map[string]Size{
-			"minicar":  {0, 0, 8, 8, 32, 96, 30},
-			"minishop": {0, 0, 16, 4, 32, 80, 30},
-			"":         {0, 0, 8, 8, 32, 96, 30},
-		},
-		Rate: quickRate,
-	},
+	// A test that it runs: a few steps on a few classes, seconds per run. The numbers mean nothing.
+	drawn("smoke", []uint64{1, 2}, []uint64{1}, map[string]Size{
+		"minicar":  {8, 8, 4, 4, 32, 2, 4},
+		"minishop": {16, 16, 8, 2, 32, 2, 4},
+		"":         {0, 0, 2, 2, 32, 2, 4},
+	}),
+	// A first look: drawn images, a small pretrained network, about a quarter of a minute per run on two cores.
+	drawn("quick", []uint64{1, 2, 3}, []uint64{1}, map[string]Size{
+		"minicar":  {0, 0, 8, 8, 32, 24, 30},
+		"minishop": {0, 0, 16, 4, 32, 20, 30},
+		"":         {0, 0, 8, 8, 32, 24, 30},
+	}),
+	// A reliable order of the rules: as quick, with four times the steps and ten seeds. It takes a night, or a GPU.
+	drawn("full", []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []uint64{1, 2, 3}, map[string]Size{
+		"minicar":  {0, 0, 8, 8, 32, 96, 30},
+		"minishop": {0, 0, 16, 4, 32, 80, 30},
+		"":         {0, 0, 8, 8, 32, 96, 30},
+	}),
 	{ // The setting of the paper: ResNet-18, 60 epochs on the published data sets. It needs a GPU.
 		Name:        "paper",
 		FineGrained: "CAR", CoarseGrained: "In-shop",
@@ -125,6 +107,15 @@ var presets = []Preset{
 		},
 		Rate: paperRate,
 	},
+}
+
+// drawn returns a preset of the small network on the drawn data sets.
+func drawn(name string, seeds, sweepSeeds []uint64, sets map[string]Size) Preset {
+	return Preset{
+		Name: name, FineGrained: "minicar", CoarseGrained: "minishop", Seeds: seeds, SweepSeeds: sweepSeeds,
+		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
+		Sets: sets, Rate: quickRate,
+	}
 }
 
 // Names returns the names of the presets, the smallest first.

@@ -195,12 +195,19 @@ func (s *session) measure(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	m, err := retrieval.Evaluate(ctx, s.trainer.Backend, queries, gallery, []int{1})
+	s.recall, err = recallAt1(ctx, s.trainer.Choice, s.Data.Name, queries, gallery)
+	s.recallEpoch = s.state.Epoch
+	return err
+}
+
+// recallAt1 returns Recall@1 of the test set of a data set.
+func recallAt1(ctx context.Context, c *backend.Choice, data string, queries, gallery *retrieval.Embeddings) (float64,
+	error) {
+	m, err := retrieval.Evaluate(ctx, c.Backend, queries, gallery, []int{1})
 	if err != nil {
-		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
+		return 0, fmt.Errorf("test set of %s: %w", data, err)
 	}
-	s.recall, s.recallEpoch = m.Recall[1], s.state.Epoch
-	return nil
+	return m.Recall[1], nil
 }
 
 // FeatureRecall returns Recall@1 of the test set by its features as they are, without a head. The samples must be
@@ -230,11 +237,7 @@ func (d *Data) FeatureRecall(ctx context.Context, choice *backend.Choice) (float
 	if err != nil {
 		return 0, err
 	}
-	m, err := retrieval.Evaluate(ctx, choice.Backend, queries, gallery, []int{1})
-	if err != nil {
-		return 0, fmt.Errorf("test set of %s: %w", d.Name, err)
-	}
-	return m.Recall[1], nil
+	return recallAt1(ctx, choice, d.Name, queries, gallery)
 }
 
 // upTo returns the indices of all samples.

@@ -192,11 +192,7 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 	if images.Gallery != nil {
 		gallery = embedded[1]
 	}
-	r, err := retrieval.Evaluate(ctx, choice.Backend, embedded[0], gallery, []int{1})
-	if err != nil {
-		return 0, err
-	}
-	return r.Recall[1], nil
+	return recallAt1(ctx, choice, data, embedded[0], gallery)
 }
 
 // PretrainedFeatures returns the features, [N, F], of the training and the test images of a data set by the small
