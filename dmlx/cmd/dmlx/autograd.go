@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -136,12 +137,7 @@ func against(d *dissect.AutogradDissection, b compute.Backend, e dissect.Embeddi
 }
 
 func isZero(x []float32) bool {
-	for _, v := range x {
-		if v != 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(x, func(v float32) bool { return v != 0 })
 }
 
 // dissectAutograd dissects a gradient, and writes and prints what is found.
@@ -300,22 +296,17 @@ func autogradPictures(d *dissect.AutogradDissection, dir string) ([]string, erro
 		provenance += fmt.Sprintf("; M is ambiguous in %d numbers", d.Ambiguity)
 	}
 	matrix.Provenance = provenance
-	outputs := map[string]*figures.Figure{"matrix": matrix}
-	names := []string{"matrix"}
-	if len(sides[0].S)+len(sides[1].S) > 0 {
-		weights, err := figures.PairWeights(provenance, "the given gradient", sides[0], sides[1])
-		if err != nil {
-			return nil, err
-		}
-		names, outputs["weights"] = append(names, "weights"), weights
+	saved, err := saveAll(matrix, filepath.Join(dir, "gradient-matrix"))
+	if err != nil {
+		return nil, err
 	}
-	var saved []string
-	for _, name := range names {
-		paths, err := saveAll(outputs[name], filepath.Join(dir, "gradient-"+name))
-		if err != nil {
-			return nil, err
-		}
-		saved = append(saved, paths...)
+	if len(sides[0].S)+len(sides[1].S) == 0 {
+		return saved, nil
 	}
-	return saved, nil
+	weights, err := figures.PairWeights(provenance, "the given gradient", sides[0], sides[1])
+	if err != nil {
+		return nil, err
+	}
+	paths, err := saveAll(weights, filepath.Join(dir, "gradient-weights"))
+	return append(saved, paths...), err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -172,25 +173,27 @@ func parseNumbers(flag, text string) ([]uint64, error) {
 }
 
 // objectives returns rules and losses by their names.
-func objectives(rules, losses []string) ([]presets.Objective, error) {
-	var out []presets.Objective
-	for _, name := range rules {
-		o, err := train.ParseObjective(name)
-		loss := strings.TrimPrefix(name, "loss ")
-		if _, fails := train.ParseLoss(loss); fails == nil && (err != nil || !o.IsRule()) {
-			err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
-		}
+func objectives(rules, losses []string) (out []presets.Objective, err error) {
+	for i, name := range slices.Concat(rules, losses) {
+		o, err := objective(name, i < len(rules))
 		if err != nil {
-			return nil, usage(err)
-		}
-		out = append(out, presets.Objective{Objective: o})
-	}
-	for _, name := range losses {
-		o, err := train.ParseLoss(strings.TrimPrefix(name, "loss "))
-		if err != nil {
-			return nil, usage(err)
+			return nil, err
 		}
 		out = append(out, presets.Objective{Objective: o})
 	}
 	return out, nil
+}
+
+// objective returns a rule or a loss by its name.
+func objective(name string, isRule bool) (train.Objective, error) {
+	loss := strings.TrimPrefix(name, "loss ")
+	o, noLoss := train.ParseLoss(loss)
+	if !isRule {
+		return o, usage(noLoss)
+	}
+	o, err := train.ParseObjective(name)
+	if noLoss == nil && (err != nil || !o.IsRule()) {
+		err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
+	}
+	return o, usage(err)
 }

@@ -140,7 +140,7 @@ func parseKs(text string) ([]int, error) {
 func (a *app) sayZero(e *retrieval.Embeddings, file string, names []string) int {
 	var rows []int
 	for i := range e.N {
-		if !slices.ContainsFunc(e.Values[i*e.Dim:(i+1)*e.Dim], func(v float32) bool { return v != 0 }) {
+		if isZero(e.Values[i*e.Dim : (i+1)*e.Dim]) {
 			rows = append(rows, i)
 		}
 	}

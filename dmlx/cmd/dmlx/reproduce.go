@@ -195,36 +195,23 @@ func (r *reproduction) checkFlags() error {
 }
 
 // labeled returns rules and losses, each of which may begin with a label: "Ours = cos/lin/cir?tau=2".
-func labeled(rules, losses []string) ([]presets.Objective, error) {
-	var labels []string
-	split := func(flag string, rows []string) ([]string, error) {
-		out := slices.Clone(rows)
-		for i, row := range rows {
-			label, of, found := strings.Cut(row, " = ")
-			if !found {
-				label, of = "", row
-			}
-			label, out[i] = strings.TrimSpace(label), strings.TrimSpace(of)
-			if found && label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
-				return nil, usagef("--%s %q: want a label of printable characters before the =, as in \"Ours = cos/lin/cir\"",
-					flag, row)
-			}
-			labels = append(labels, label)
+func labeled(rules, losses []string) (out []presets.Objective, err error) {
+	for i, row := range slices.Concat(rules, losses) {
+		label, name, found := strings.Cut(row, " = ")
+		if !found {
+			label, name = "", row
 		}
-		return out, nil
+		label = strings.TrimSpace(label)
+		if found && label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return nil, usagef("row %q: want a label of printable characters before the =, as in \"Ours = cos/lin/cir\"", row)
+		}
+		o, err := objective(strings.TrimSpace(name), i < len(rules))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, presets.Objective{Objective: o, Label: label})
 	}
-	rules, err := split("add-rule", rules)
-	if err != nil {
-		return nil, err
-	}
-	if losses, err = split("add-loss", losses); err != nil {
-		return nil, err
-	}
-	out, err := objectives(rules, losses)
-	for i := range out {
-		out[i].Label = labels[i]
-	}
-	return out, err
+	return out, nil
 }
 
 // missing returns the runs and histograms that each table or figure lacks.
