@@ -85,10 +85,10 @@ the cluster's nodes share.`,
 	f.StringArrayVar(&r.rules, "add-rule", nil, `rule as a row of your own, with a label if you like: `+
 		`"Ours = cos/lin/cir"; may be repeated`)
 	f.StringArrayVar(&r.losses, "add-loss", nil, `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
-	f.StringVar(&r.set.settings.FineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the "+
-		"paper's CAR (default: the preset's)")
-	f.StringVar(&r.set.settings.CoarseGrained, "separated", "", "coarse-grained data set, or folder of images, instead of the paper's "+
-		"In-shop, or none (default: the preset's)")
+	f.StringVar(&r.set.settings.FineGrained, "fine-grained", "",
+		"fine-grained data set, or folder of images, instead of the paper's CAR (default: the preset's)")
+	f.StringVar(&r.set.settings.CoarseGrained, "separated", "",
+		"coarse-grained data set, or folder of images, instead of the paper's In-shop, or none (default: the preset's)")
 	r.set.add(f)
 	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 " +
 		"(default: the preset's for each rule or loss)"

@@ -177,7 +177,8 @@ func (a *app) listRuns(alsoBundled bool) error {
 		}
 		out[i] = l
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%g\t%s\t%s\t%s\t%s\t%s",
-			e.Hash, e.Spec.DataName(), e.Spec.Objective.String(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date))
+			e.Hash, e.Spec.DataName(), e.Spec.Objective.String(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend,
+			date))
 	}
 	body := text.Table(rows...)
 	if len(entries) == 0 {
