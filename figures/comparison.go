@@ -116,19 +116,21 @@ const RankNote = "In brackets: 95 % by Bonett and Wright, as if the rows were dr
 // welchNote says where intervals of differences come from.
 const welchNote = "In brackets: 95 % by Welch's t over seeds."
 
+// Signed formats a difference in points with its sign.
+func Signed(v float64) string {
+	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
+}
+
 // gain returns the cell of a difference with its interval.
 func gain(test stats.Test) Cell {
-	signed := func(v float64) string {
-		return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
-	}
 	d := test.Difference
 	switch {
 	case math.IsNaN(d.Value):
 		return Text("–")
 	case math.IsNaN(d.Low):
-		return Text(signed(d.Value))
+		return Text(Signed(d.Value))
 	}
-	return Tested(test, fmt.Sprintf("%s [%s,\u00a0%s]", signed(d.Value), signed(d.Low), signed(d.High)))
+	return Tested(test, fmt.Sprintf("%s [%s,\u00a0%s]", Signed(d.Value), Signed(d.Low), Signed(d.High)))
 }
 
 // lay returns a table in the paper's layout: our cells, then the paper's. shade, if not nil, gets all cells of a data

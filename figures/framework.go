@@ -193,8 +193,8 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 		frameworkArrow(c, cell(4, line), cell(3, line), way.color, way.how)
 		frameworkArrow(c, cell(3, line), cell(2, line), way.color, "$\\cdot\\,\\mathbf{f}$")
 	}
-	under(3, 1, fmt.Sprintf("= %s × below, to %s", number(f.Constant), scientific(f.DifferenceM)))
-	under(2, 1, fmt.Sprintf("= %s × below, to %s", number(f.Constant), scientific(f.DifferenceG)))
+	under(3, 1, fmt.Sprintf("= %s × below, to %s", number(f.Constant), Scientific(f.DifferenceM)))
+	under(2, 1, fmt.Sprintf("= %s × below, to %s", number(f.Constant), Scientific(f.DifferenceG)))
 
 	// Both ways end at the network.
 	stages := cell(1, 1)

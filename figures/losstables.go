@@ -29,9 +29,9 @@ func PeerAgreement(provenance string, rows []PeerRow) (*Table, error) {
 		}
 		proxies := "–"
 		if r.HasProxies {
-			proxies = scientific(r.Proxies)
+			proxies = Scientific(r.Proxies)
 		}
-		t.Rows = append(t.Rows, Row(r.Loss, r.Peer, scientific(r.Value), scientific(r.Gradient), proxies))
+		t.Rows = append(t.Rows, Row(r.Loss, r.Peer, Scientific(r.Value), Scientific(r.Gradient), proxies))
 	}
 	return t, nil
 }
@@ -71,7 +71,7 @@ func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) 
 		if sum := r.PairPositive + r.PairNegative + r.Weight + r.Residual + r.Lone + r.Alone; !finite(sum) {
 			return nil, fmt.Errorf("parts of %s: a value is infinite or NaN; want finite numbers", Plain(r.Title))
 		}
-		t.Rows = append(t.Rows, Row(r.Title, r.Anchors, scientific(r.Weight), fmt.Sprintf("%.2f", r.PairPositive),
+		t.Rows = append(t.Rows, Row(r.Title, r.Anchors, Scientific(r.Weight), fmt.Sprintf("%.2f", r.PairPositive),
 			fmt.Sprintf("%.2f", r.PairNegative), percent(r.Residual), percent(r.Lone), percent(r.Alone)))
 	}
 	return t, nil

@@ -51,13 +51,13 @@ func Table1(rows []LossRow, provenance string) (*Table, error) {
 			stated = number(r.Stated)
 		}
 		t.Rows = append(t.Rows, Row(Cell{Text: name, Note: r.Note}, direction, pair, triplet, stated, number(r.Measured),
-			scientific(r.Error), cosine(r.Cosine)))
+			Scientific(r.Error), cosine(r.Cosine)))
 	}
 	return t, nil
 }
 
-// scientific writes a small number with two digits, such as 1.2·10⁻⁶.
-func scientific(v float64) Markup {
+// Scientific writes a small number with two digits, such as 1.2·10⁻⁶.
+func Scientific(v float64) Markup {
 	if v == 0 || math.IsNaN(v) || v >= 0.001 && v < 1000 {
 		return strconv.FormatFloat(v, 'g', 2, 64)
 	}

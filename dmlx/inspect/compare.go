@@ -11,6 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -118,34 +119,19 @@ func Runs(ctx context.Context, q report.Request, data string, rules ...string) (
 	return hashes, nil
 }
 
-// runMeasures are the final measures of runs, in percent.
-var runMeasures = []struct {
-	name string
-	of   func(*runs.Result) float64
-}{
-	{"R@1", recallAt(1)}, {"R@2", recallAt(2)}, {"R@4", recallAt(4)}, {"R@8", recallAt(8)},
-	{"MAP@R", measured(func(r *runs.Result) float64 { return r.MAPAtR })},
-	{"overlap", measured(func(r *runs.Result) float64 { return r.Overlap })},
-	{"compact", measured(func(r *runs.Result) float64 { return r.Compact })},
-}
+// runMeasures are the final measures of runs that are shown.
+var runMeasures = []string{"R@1", "R@2", "R@4", "R@8", report.MAPAtR, report.Overlap, report.Compact}
 
-// measured returns a measure in percent, NaN for a run without it.
-func measured(of func(*runs.Result) float64) func(*runs.Result) float64 {
+// measured returns a measure of a run in percent, NaN for a run without it.
+func measured(measure string) func(*runs.Result) float64 {
 	return func(r *runs.Result) float64 {
-		if r.Recall == nil {
-			return math.NaN()
-		}
-		return 100 * of(r)
+		return report.Scores(r).Select(scores.Row{Measure: measure}).Mean().Mean
 	}
 }
 
-func recallAt(k int) func(*runs.Result) float64 {
-	return measured(func(r *runs.Result) float64 {
-		if v, there := r.Recall[k]; there {
-			return v
-		}
-		return math.NaN()
-	})
+// referred returns a row that is no run in the form of one.
+func (c *Comparison) referred(r train.Reference) *runs.Result {
+	return &runs.Result{Spec: c.Groups[0][0].Spec, Measures: r.Measures}
 }
 
 // Metrics returns the final measures of each group, with their deviations over seeds.
@@ -166,15 +152,15 @@ func (c *Comparison) Metrics() (*figures.Table, error) {
 		var means []stats.Mean
 		there := false
 		for _, r := range c.References {
-			means = append(means, runs.MeanOf([]*runs.Result{{Measures: r.Measures}}, m.of))
+			means = append(means, runs.MeanOf([]*runs.Result{c.referred(r)}, measured(m)))
 		}
 		for _, g := range c.Groups {
-			s := runs.MeanOf(g, m.of)
+			s := runs.MeanOf(g, measured(m))
 			there = there || s.N > 0
 			means = append(means, s)
 		}
-		if there || m.name == "R@1" { // Of runs that all diverged there is that alone.
-			t.Columns = append(t.Columns, figures.Column{Title: m.name})
+		if there || m == "R@1" { // Of runs that all diverged there is that alone.
+			t.Columns = append(t.Columns, figures.Column{Title: m})
 			for i, s := range means {
 				t.Rows[i] = append(t.Rows[i], figures.Scored(s))
 			}
@@ -198,10 +184,10 @@ func (c *Comparison) Tests() (*figures.Table, error) {
 	}
 	for i, g := range c.Groups[1:] {
 		for _, m := range runMeasures {
-			if m.name != "R@1" && m.name != "MAP@R" {
+			if m != "R@1" && m != "MAP@R" {
 				continue // One measure of the first hit and one of all: more tests find more by chance.
 			}
-			s, err := runs.CompareSeeds(g, c.Groups[0], m.of)
+			s, err := runs.CompareSeeds(g, c.Groups[0], measured(m))
 			method, failed := s.Method(), ""
 			switch {
 			case c.Groups[0][0].DataDigest != g[0].DataDigest:
@@ -212,9 +198,9 @@ func (c *Comparison) Tests() (*figures.Table, error) {
 				failed = "no two seeds differ"
 			}
 			if failed != "" {
-				s.Difference = stats.Point(runs.MeanOf(g, m.of).Mean - runs.MeanOf(c.Groups[0], m.of).Mean)
+				s.Difference = stats.Point(runs.MeanOf(g, measured(m)).Mean - runs.MeanOf(c.Groups[0], measured(m)).Mean)
 			}
-			t.Rows = append(t.Rows, testRow(c.Names[i+1], m.name, s.Test, method, failed))
+			t.Rows = append(t.Rows, testRow(c.Names[i+1], m, s.Test, method, failed))
 		}
 	}
 	if len(t.Rows) == 0 {
@@ -258,21 +244,18 @@ func signed(v float64) string {
 func (c *Comparison) againstReferences() (rows [][]figures.Cell) {
 	for i, g := range c.Groups {
 		for _, r := range c.References {
-			at := []*runs.Result{{Measures: r.Measures}}
-			for _, m := range runMeasures[:1] {
-				var differences []float64
-				for _, run := range g {
-					if v := m.of(run); run.Diverged == "" && !math.IsNaN(v) {
-						differences = append(differences, v-m.of(at[0]))
-					}
+			of, differences := measured("R@1"), []float64(nil)
+			for _, run := range g {
+				if v := of(run); run.Diverged == "" && !math.IsNaN(v) {
+					differences = append(differences, v-of(c.referred(r)))
 				}
-				s, failed := stats.Paired(differences), ""
-				if math.IsNaN(s.P) {
-					failed = "no two seeds differ"
-				}
-				rows = append(rows, testRow(c.Names[i], m.name+" of "+r.Name, s, fmt.Sprintf("one sample, %d seeds",
-					len(differences)), failed))
 			}
+			s, failed := stats.Paired(differences), ""
+			if math.IsNaN(s.P) {
+				failed = "no two seeds differ"
+			}
+			rows = append(rows, testRow(c.Names[i], "R@1 of "+r.Name, s, fmt.Sprintf("one sample, %d seeds",
+				len(differences)), failed))
 		}
 	}
 	return rows
@@ -283,7 +266,7 @@ func (c *Comparison) Curves() (*figures.Figure, error) {
 	var curves []figures.RunGroup
 	there := false
 	for i, g := range c.Groups {
-		s := runs.MeanOf(g, recallAt(1))
+		s := runs.MeanOf(g, measured("R@1"))
 		group := figures.RunGroup{Name: c.Names[i], Recall: s}
 		for _, run := range g {
 			epochs, err := c.store.Metrics(run.Hash)

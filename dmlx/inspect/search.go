@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,27 +46,11 @@ type SearchRequest struct {
 const searchRungs = 3
 
 func (q SearchRequest) withDefaults() SearchRequest {
-	set := func(s *string, usual string) {
-		if *s == "" {
-			*s = usual
-		}
-	}
-	set(&q.Data, "minicar")
-	set(&q.Name, q.Preset.Name+"-"+search.CleanName(filepath.Base(q.Data)))
-	set(&q.Rule, "cos/con/con")
-	set(&q.Reference, "ours")
-	if q.Sampler == "" {
-		q.Sampler = search.TPE
-	}
-	if q.HeldOut == 0 {
-		q.HeldOut = presets.SweepHeldOut
-	}
-	if q.Seed == 0 {
-		q.Seed = 1
-	}
-	if q.Bracket == 0 {
-		q.Bracket = 8
-	}
+	q.Data = cmp.Or(q.Data, "minicar")
+	q.Name = cmp.Or(q.Name, q.Preset.Name+"-"+search.CleanName(filepath.Base(q.Data)))
+	q.Rule, q.Reference = cmp.Or(q.Rule, "cos/con/con"), cmp.Or(q.Reference, "ours")
+	q.Sampler, q.HeldOut = cmp.Or(q.Sampler, search.TPE), cmp.Or(q.HeldOut, presets.SweepHeldOut)
+	q.Seed, q.Bracket = cmp.Or(q.Seed, 1), cmp.Or(q.Bracket, 8)
 	return q
 }
 
@@ -279,7 +264,7 @@ func SearchTests(rules ...TestedRule) []figures.SearchTest {
 		t := figures.SearchTest{Name: r.Name, Rule: spec.Rule, Values: values(spec),
 			Recall: runs.MeanRecall(r.Results, 1).Times(100)}
 		for _, before := range rules[:i] {
-			d, err := runs.CompareSeeds(before.Results, r.Results, recallAt(1))
+			d, err := runs.CompareSeeds(before.Results, r.Results, measured("R@1"))
 			if err != nil { // All of one diverged.
 				d.Difference = stats.Point(math.NaN())
 			} else {

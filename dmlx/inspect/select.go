@@ -3,12 +3,12 @@ package inspect
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -25,20 +25,9 @@ type Selection struct {
 // order of the selection and of their seeds. Runs that hold training classes out belong to a search or a sweep and are
 // left out. It returns an error that names the first objective, data set or preset without a run.
 func (s Selection) Runs(store *runs.Store) ([]*runs.Result, error) {
-	entries, err := store.List()
+	all, err := report.Finished(store, true)
 	if err != nil {
 		return nil, err
-	}
-	bundled, err := runs.Bundled()
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[string]*runs.Result, len(bundled))
-	maps.Copy(all, bundled)
-	for _, e := range entries {
-		if e.Result != nil && e.Bad == "" {
-			all[e.Hash] = e.Result
-		}
 	}
 	type place struct{ objective, data, preset int }
 	places := make(map[string]place)

@@ -121,7 +121,7 @@ func PublishedMS(b compute.Backend) (*figures.Table, error) {
 		Provenance: "the op and autodiff of the loss, Go backend",
 	}
 	for _, delta := range []float64{0, 0.1, 0.2, 0.5, 1} {
-		row := []figures.Cell{figures.Text(fmt.Sprintf("%g", delta))}
+		row := figures.Row(fmt.Sprintf("%g", delta))
 		for _, pair := range []dmlx.PairWeight{dmlx.PairLinMS, dmlx.PairSigMS} {
 			_, n, err := RelativeWeights(b, dmlx.Rule{Pair: pair}, s, delta, 1)
 			if err != nil {

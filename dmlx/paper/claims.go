@@ -59,16 +59,11 @@ func ClaimNumbers(ctx context.Context, q report.Request) (*claims.Numbers, *Repo
 	all := &Table{Preset: q.Preset.String()} // The cells of all tables, for the provenance.
 	var facts []claims.Fact
 	for table := 2; table <= 8; table++ {
-		study, of := Table5(), q
-		if table != 5 {
-			var err error
-			if study, err = ParseStudy(fmt.Sprintf("table%d", table)); err != nil {
-				return nil, nil, err
-			}
-		} else if of.Seeds == nil {
-			of.Seeds = Table5Seeds(q.Preset)
+		study, err := ParseStudy(fmt.Sprintf("table%d", table))
+		if err != nil {
+			return nil, nil, err
 		}
-		t, err := Reproduce(ctx, q.Open, q.Store, study, q.Preset, of.Options)
+		t, err := Reproduce(ctx, q.Open, q.Store, study, q.Preset, q.Options)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -36,20 +36,37 @@ var components = []component{
 		"pair weights", `$\mathbf{e^{cos}}$`, figures.BrightSky, figures.Shade},
 }
 
+// componentOf returns one of Tables 2 to 4, and an error for another.
+func componentOf(table int) (component, error) {
+	at := slices.IndexFunc(components, func(k component) bool { return k.table == table })
+	if at < 0 {
+		return component{}, fmt.Errorf("no comparison with table %d: want 2, 3 or 4", table)
+	}
+	return components[at], nil
+}
+
+// ruleOf returns a score with the parts of a rule by its name.
+func ruleOf(name string) (r scores.Row) {
+	r.SetRule(name)
+	return r
+}
+
 // componentTable reproduces one of Tables 2 to 4 beside the paper's numbers: the table, the gains over its first row,
 // and both as a picture.
-func componentTable(ctx context.Context, q report.Request, s Study, table int) (*Report, error) {
-	return study(ctx, s, q, func(t *Table, provenance string) ([]report.Part, error) {
-		untrained, err := Frozen(q.Preset)
-		if err != nil {
-			return nil, err
-		}
-		c, err := Compare(table, append(t.Scores(), untrained...), provenance)
-		if err != nil {
-			return nil, err
-		}
-		return []report.Part{{Of: c.Table()}, {Name: "gains", Of: c.Gains()}, {Name: "picture", Of: c.Plot()}}, nil
-	})
+func componentTable(s Study, table int) maker {
+	return func(ctx context.Context, q report.Request) (*Report, error) {
+		return study(ctx, s, q, func(t *Table, provenance string) ([]report.Part, error) {
+			untrained, err := Frozen(q.Preset)
+			if err != nil {
+				return nil, err
+			}
+			c, err := Compare(table, append(t.Scores(), untrained...), provenance)
+			if err != nil {
+				return nil, err
+			}
+			return []report.Part{{Of: c.Table()}, {Name: "gains", Of: c.Gains()}, {Name: "picture", Of: c.Plot()}}, nil
+		})
+	}
 }
 
 // Compare lays Recall@1 out as in one of the paper's Tables 2 to 4, ours beside the paper's. Rows, columns and data
@@ -57,11 +74,10 @@ func componentTable(ctx context.Context, q report.Request, s Study, table int) (
 // below the others: in the column of their part, or in each column if they have none of these. Compare returns an error
 // for another table, without scores, for two scores of one cell, and for a data set that the paper's table lacks.
 func Compare(table int, ours scores.Table, provenance string) (*figures.Comparison, error) {
-	at := slices.IndexFunc(components, func(k component) bool { return k.table == table })
-	if at < 0 {
-		return nil, fmt.Errorf("no comparison with table %d: want 2, 3 or 4", table)
+	k, err := componentOf(table)
+	if err != nil {
+		return nil, err
 	}
-	k := components[at]
 	ours = ours.Select(scores.Row{Measure: report.Recall(1)})
 	theirs := scores.Printed().Select(scores.Row{Table: table})
 	c := &figures.Comparison{
@@ -244,18 +260,10 @@ func setsAcross(p presets.Preset, rows []string, rule func(row string) string) [
 	return out
 }
 
-// Where the parts of a rule stand in its name.
-const (
-	directionPart = iota
-	pairPart
-	tripletPart
-)
-
 // named returns cells of rules whose rows and columns are named after a part of the rule each.
-func named(cells []Cell, row, column int) []Cell {
+func named(cells []Cell, row, column scores.Column) []Cell {
 	for i, c := range cells {
-		parts := strings.Split(c.Rule, "/")
-		cells[i].Row, cells[i].Column = parts[row], parts[column]
+		cells[i].Row, cells[i].Column = row.Of(ruleOf(c.Rule)), column.Of(ruleOf(c.Rule))
 	}
 	return cells
 }

@@ -133,18 +133,13 @@ type Order struct {
 	Presets []string // In the order of the steps.
 }
 
-// heldParts are the parts of a rule that name the columns of Tables 3 and 4, and variedParts those that name rows.
-var (
-	heldParts   = map[int]int{3: directionPart, 4: pairPart}
-	variedParts = map[int]int{2: directionPart, 3: pairPart, 4: tripletPart}
-)
-
 // Orders returns the columns of one of the paper's Tables 2 to 4, in the order of the cells, with the means of one or
 // more tables of ours, which have the same rules on the same data sets: one for each preset. It returns an error for
 // another table of the paper, for a cell that is no rule, and for tables of different cells.
 func Orders(number int, at ...*Table) ([]Order, error) {
-	if variedParts[number] == 0 && number != 2 {
-		return nil, fmt.Errorf("orders of table %d: want 2, 3 or 4", number)
+	part, err := componentOf(number)
+	if err != nil {
+		return nil, err
 	}
 	var out []Order
 	for k, t := range at {
@@ -153,18 +148,15 @@ func Orders(number int, at ...*Table) ([]Order, error) {
 				len(t.Cells), t.Preset)
 		}
 		for i, c := range t.Cells {
-			parts := strings.Split(c.Rule, "/")
-			if len(parts) != 3 {
+			rule := ruleOf(c.Rule)
+			if rule.Direction == "" {
 				return nil, fmt.Errorf("orders: %q is no rule", cmp.Or(c.Rule, c.Row))
 			}
 			if first := at[0].Cells[i]; first.Rule != c.Rule || first.Data != c.Data {
 				return nil, fmt.Errorf("orders: cell %d is %s on %s at %s and %s on %s at %s: want the same", i, first.Rule,
 					first.Data, at[0].Preset, c.Rule, c.Data, t.Preset)
 			}
-			held := ""
-			if part, has := heldParts[number]; has {
-				held = parts[part]
-			}
+			held := part.columns.Of(rule)
 			j := slices.IndexFunc(out, func(o Order) bool { return o.Data == c.Data && o.Held == held })
 			if j < 0 {
 				j = len(out)
@@ -186,20 +178,17 @@ func Orders(number int, at ...*Table) ([]Order, error) {
 
 // name names the column: the data set and what the column holds.
 func (o Order) name() figures.Markup {
-	switch heldPart, has := heldParts[o.Table]; {
-	case !has:
+	if o.Held == "" {
 		return o.Data
-	case heldPart == directionPart:
-		return o.Data + ", " + figures.DirectionLabel(o.Held)
 	}
-	return o.Data + ", " + figures.PairLabel(o.Held)
+	part, _ := componentOf(o.Table) // Orders has checked it.
+	return o.Data + ", " + figures.PartLabel(part.columns, o.Held)
 }
 
 // label names one of the rules by the part in which they differ.
 func (o Order) label(rule string) figures.Markup {
-	part := variedParts[o.Table]
-	name := strings.Split(rule, "/")[part]
-	return []func(string) figures.Markup{figures.DirectionLabel, figures.PairLabel, figures.TripletLabel}[part](name)
+	part, _ := componentOf(o.Table)
+	return figures.PartLabel(part.rows, part.rows.Of(ruleOf(rule)))
 }
 
 // Best returns the place of the rule that the paper has highest among those after the first, to which it compares the

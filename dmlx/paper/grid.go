@@ -50,7 +50,7 @@ func grid(ctx context.Context, q report.Request) (*Report, error) {
 		return nil, fmt.Errorf("preset %s has no seeds: want at least one", q.Preset.Name)
 	}
 	seed := several.Seeds[0]
-	read := func() (*Table, []fullgrid.Grid, error) {
+	read := func() (*Table, fullgrid.Grids, error) {
 		o := several
 		o.CachedOnly = true
 		all, err := Reproduce(ctx, q.Open, q.Store, study, q.Preset, o)
@@ -94,8 +94,8 @@ func grid(ctx context.Context, q report.Request) (*Report, error) {
 	r := &Report{Report: report.Report{Title: study.Title, Provenance: all.Provenance()}, Table: all}
 	r.add(all)
 	r.Runs -= all.Missing
-	r.Parts, err = fullgrid.Draw(grids, r.Provenance)
-	return r, err
+	r.Parts = grids.Draw(r.Provenance)
+	return r, nil
 }
 
 // Needing returns the table as one that needs of each cell only the run with one seed, as the grid does: Runs counts
@@ -115,7 +115,7 @@ func (t *Table) Needing(seed uint64) *Table {
 // Extremes returns the n best and the n worst rules of each data set by one seed, as cells for [Specify]. They are to
 // be run with all seeds of the preset, since the best of many by one seed is also the luckiest. Additional rules are
 // there too if the grid has them.
-func Extremes(grids []fullgrid.Grid, n int, besides ...string) []Cell {
+func Extremes(grids fullgrid.Grids, n int, besides ...string) []Cell {
 	var out []Cell
 	for _, g := range grids {
 		best, worst := g.Ends(n)
@@ -133,7 +133,7 @@ func Extremes(grids []fullgrid.Grid, n int, besides ...string) []Cell {
 // seed, those of Tables 2 to 4, and those that are chosen one part at a time by the paper, by its printed tables, and
 // part after part. What our Tables 2 to 4 choose is among them once all their rules have runs with all the seeds: call
 // Judged again then. An error is that of [Specify].
-func Judged(p presets.Preset, grids []fullgrid.Grid, seeds []uint64) ([]Cell, error) {
+func Judged(p presets.Preset, grids fullgrid.Grids, seeds []uint64) ([]Cell, error) {
 	var tables []string
 	for _, name := range []string{"table2", "table3", "table4"} {
 		s, err := ParseStudy(name)
@@ -160,5 +160,5 @@ func Judged(p presets.Preset, grids []fullgrid.Grid, seeds []uint64) ([]Cell, er
 			besides = append(besides, rule)
 		}
 	}
-	return Specify(p, Extremes(grids, fullgrid.EndSize(grids), besides...), seeds)
+	return Specify(p, Extremes(grids, grids.EndSize(), besides...), seeds)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // gridOf is the study "grid" at a preset with made-up runs: NaN diverged, and −1 is none.
-func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64) float64) []fullgrid.Grid {
+func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64) float64) fullgrid.Grids {
 	t.Helper()
 	study, err := ParseStudy("grid")
 	if err != nil {
@@ -51,11 +51,8 @@ func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64)
 }
 
 // renderGrid writes every part in a format of its own.
-func renderGrid(t *testing.T, parts []report.Part, err error) map[string]string {
+func renderGrid(t *testing.T, parts []report.Part) map[string]string {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := make(map[string]string)
 	for _, p := range parts {
 		format := p.Of.Formats()[0]
@@ -85,8 +82,7 @@ func TestGridReport(t *testing.T) {
 		return 0.6 + 0.04*float64(direction) + 0.01*float64(pair) +
 			0.004*math.Sin(float64(7*pair+3*len(parts[2])+11*int(seed)))
 	}
-	parts, err := fullgrid.Draw(gridOf(t, "quick", full), "here")
-	out := renderGrid(t, parts, err)
+	out := renderGrid(t, gridOf(t, "quick", full).Draw("here"))
 	for part, wants := range map[string][]string{
 		"": {"<svg", "minicar: 167 of 168 rules", "1 diverged", "the best with seed 1, as shown: cos-orth/sig-ms/",
 			"s choice: cos-orth/lin-ms/cir with"},
@@ -115,8 +111,7 @@ func TestGridReportOfLittle(t *testing.T) {
 		},
 		"diverged": func([]string, uint64) float64 { return math.NaN() },
 	} {
-		parts, err := fullgrid.Draw(gridOf(t, "quick", value), "")
-		out := renderGrid(t, parts, err)
+		out := renderGrid(t, gridOf(t, "quick", value).Draw(""))
 		if !strings.Contains(out[""], "<svg") || !strings.Contains(out["coverage"], "of 168") ||
 			!strings.Contains(out["anova"], "analysis of variance: ") ||
 			!strings.Contains(out["effects"], "no data set, want at least one") ||
@@ -149,7 +144,7 @@ func TestGridOfWhatIsThere(t *testing.T) {
 	if r.Ran != 0 || r.Runs < 84 || len(r.Results) != r.Runs || r.Table.Missing > 336-28 {
 		t.Errorf("%d runs, %d results, %d missing", r.Runs, len(r.Results), r.Table.Missing)
 	}
-	out := renderGrid(t, r.Parts, nil)
+	out := renderGrid(t, r.Parts)
 	if !strings.Contains(out["anova"], "direction × pair weight") || strings.Contains(r.Provenance, "1008") {
 		t.Error(out["anova"], r.Provenance)
 	}

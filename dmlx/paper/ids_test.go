@@ -25,7 +25,11 @@ func TestRunNames(t *testing.T) {
 		list, n := sha256.New(), 0
 		for _, s := range []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(),
 			gridStudy(), lengthStudy(), lossesStudy(), Table5(), own} {
-			cells, err := s.Specs(p, nil)
+			var seeds []uint64
+			if s.AtMost > 0 { // Also of seeds that the table has not by itself.
+				seeds = p.Seeds
+			}
+			cells, err := s.Specs(p, seeds)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -212,39 +212,24 @@ type cellKey struct {
 
 // ledgerNumbers returns the printed numbers of a table with the runs in their role, and the table of those.
 func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.Number, *Table, error) {
-	s := Table5()
-	if table != 5 {
-		var err error
-		if s, err = ParseStudy(fmt.Sprintf("table%d", table)); err != nil {
-			return nil, nil, err
-		}
-	} else if q.Seeds == nil {
-		q.Seeds = Table5Seeds(q.Preset)
+	s, err := ParseStudy(fmt.Sprintf("table%d", table))
+	if err != nil {
+		return nil, nil, err
 	}
 	all := s.Cells
-	s.Cells = func(p presets.Preset) []Cell {
-		return slices.DeleteFunc(all(p), func(c Cell) bool { return len(MissingSets([]Cell{c})) > 0 })
-	}
+	s.Cells = func(p presets.Preset) []Cell { return Present(all(p)) }
 	printed := scores.Printed().Select(scores.Row{Table: table})
 	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
 	if err != nil {
 		return nil, nil, err
 	}
-	cells := make(map[cellKey]*Cell)
-	rates := make(map[string][]float64) // Of the cells, by data set and row.
-	for _, c := range t.Cells {
-		if table > 5 {
-			rates[c.PaperData+c.Rule] = append(rates[c.PaperData+c.Rule], c.LR)
-		}
-	}
+	ours := make(scores.Table, len(t.Cells))
 	for i, c := range t.Cells {
-		key := cellKey{data: c.PaperData, row: c.Rule}
-		if table == 5 {
-			key.row = c.Row + c.Column
-		} else if table > 5 {
-			key.rate = rankFromAbove(rates[c.PaperData+c.Rule], c.LR)
-		}
-		cells[key] = &t.Cells[i]
+		ours[i] = scores.Row{Table: table, Data: c.PaperData, Rule: c.Rule, Method: c.Method, Times: c.Times, LR: c.LR}
+	}
+	cells := make(map[cellKey]*Cell)
+	for i := range t.Cells {
+		cells[keyOf(ours[i], ours)] = &t.Cells[i]
 	}
 	command := fmt.Sprintf("dmlx reproduce table%d %s", table, presetFlags(q.Preset))
 	numbers := make([]*ledger.Number, len(printed))
@@ -253,20 +238,8 @@ func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.
 	for i, p := range printed {
 		n := &ledger.Number{Printed: p, Command: command, Preset: q.Preset.Name, Setting: settingOf(q.Preset)}
 		numbers[i] = n
-		key := cellKey{data: p.Data, row: p.Rule}
-		if table == 5 {
-			key.row = fmt.Sprintf("%s×%d", p.Method, p.Times)
-		} else if table > 5 {
-			var same []float64
-			for _, other := range printed {
-				if sameButRate(other, p) {
-					same = append(same, other.LR)
-				}
-			}
-			key.rate = rankFromAbove(same, p.LR)
-		}
 		of[baselineKey(p)] = n
-		switch c := cells[key]; {
+		switch c := cells[keyOf(p, printed)]; {
 		case p.Direction == "":
 			n.Command, n.Missing = "", "another paper's number, which takes that paper's own program"
 		case c == nil && table == 5:
@@ -275,10 +248,7 @@ func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.
 		case c == nil:
 			n.Missing = "this preset has no runs of it"
 		default:
-			n.Data = c.Data
-			if c.LR != 0 {
-				n.LR = c.LR
-			}
+			n.Data, n.LR = c.Data, c.LR
 			var k int
 			if _, err := fmt.Sscanf(p.Measure, "R@%d", &k); err != nil {
 				return nil, nil, fmt.Errorf("table %d: metric %q, want R@ and a number", table, p.Measure)
@@ -352,15 +322,17 @@ func atBest(numbers []*ledger.Number, heldOut map[*ledger.Number]float64) {
 	}
 }
 
-// rankFromAbove returns how many of the rates are higher. A preset with fewer rates than the paper lacks its lowest.
-func rankFromAbove(rates []float64, rate float64) int {
-	higher := 0
-	for _, r := range rates {
-		if r > rate {
-			higher++
-		}
+// keyOf returns the key of a number or cell among all of its table. A preset with fewer rates than the paper lacks its
+// lowest.
+func keyOf(r scores.Row, all scores.Table) cellKey {
+	key := cellKey{data: r.Data, row: r.Rule}
+	switch {
+	case r.Table == 5:
+		key.row = fmt.Sprintf("%s×%d", r.Method, r.Times)
+	case r.Table > 5:
+		key.rate = len(all.Where(func(other scores.Row) bool { return sameButRate(other, r) && other.LR > r.LR }))
 	}
-	return higher
+	return key
 }
 
 // sameButRate reports whether two numbers of a sweep differ at most in their learning rate.

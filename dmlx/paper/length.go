@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -33,7 +32,7 @@ func lengthStudy() Study {
 				pairs = pairs[:2] // They do to see that it runs.
 			}
 			for _, c := range OnBothSets(p, Rules([]string{"cos"}, pairs, []string{"con"})...) {
-				c.Row = strings.Split(c.Rule, "/")[pairPart]
+				c.Row = ruleOf(c.Rule).Pair
 				out = append(out, Longer(c, lengthFactors...)...)
 			}
 			return out

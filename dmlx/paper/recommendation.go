@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -161,6 +162,12 @@ type Selection struct {
 	ChosenByValue float64    // What it was chosen by.
 }
 
+// unchosen returns a selection of nothing.
+func unchosen(p Protocol) Selection {
+	return Selection{Protocol: p, Judged: scores.Missing(), Against: scores.Missing(),
+		Difference: stats.Untested(math.NaN()), ChosenByValue: math.Inf(-1)}
+}
+
 // Recommendation is what the runs on a data set recommend, against a reference.
 type Recommendation struct {
 	Data                   string
@@ -176,12 +183,6 @@ type Recommendation struct {
 // training and are left out, as are candidates of which a run diverged.
 func Recommend(results []*runs.Result, preset presets.Preset, data, reference string, first uint64) (*Recommendation,
 	error) {
-	measure := func(r *runs.Result) float64 {
-		if v, measured := r.Recall[1]; measured {
-			return v
-		}
-		return math.NaN()
-	}
 	out := &Recommendation{Data: data, Reference: reference, First: first}
 	full, err := filepath.Abs(data) // As a run has its folder.
 	if err != nil {
@@ -210,7 +211,7 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 	var candidates []candidate
 	var paper []*runs.Result
 	for _, g := range runs.SameButSeed(whole) {
-		if runs.MeanOf(g, measure).Diverged > 0 {
+		if runs.MeanRecall(g, 1).Diverged > 0 {
 			continue
 		}
 		spec := g[0].Spec
@@ -224,18 +225,16 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 	}
 	out.Candidates = len(candidates)
 	judge := func(c *Selection, results []*runs.Result, seeds func(uint64) bool) {
-		c.Judged, c.Against = runs.MeanOf(with(results, seeds), measure), runs.MeanOf(with(paper, seeds), measure)
+		c.Judged, c.Against = runs.MeanRecall(with(results, seeds), 1), runs.MeanRecall(with(paper, seeds), 1)
 		c.Difference = stats.Welch(c.Judged, c.Against)
 		if c.Judged.N > 0 && len(paper) > 0 && results[0].Hash == paper[0].Hash {
 			c.Difference = stats.Untested(0) // With itself.
 		}
 	}
 	best := func(protocol Protocol, least int, by, judged func(uint64) bool) Selection {
-		c := Selection{Protocol: protocol, Judged: stats.Mean{Mean: math.NaN()}, Against: stats.Mean{Mean: math.NaN()},
-			ChosenByValue: math.Inf(-1)}
-		c.Difference = stats.Untested(math.NaN())
+		c := unchosen(protocol)
 		for _, x := range candidates {
-			s := runs.MeanOf(with(x.runs, by), measure)
+			s := runs.MeanRecall(with(x.runs, by), 1)
 			if s.N < least {
 				continue
 			}
@@ -248,16 +247,9 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 		return c
 	}
 	out.Selections = []Selection{best(ByTestRecall, 2, all, all), best(ByOneSeed, 1, isFirst, others)}
-	held := Selection{Protocol: ByHeldOutClasses, Judged: stats.Mean{Mean: math.NaN()},
-		Against: stats.Mean{Mean: math.NaN()}, ChosenByValue: math.Inf(-1)}
-	held.Difference = stats.Untested(math.NaN())
+	held := unchosen(ByHeldOutClasses)
 	for _, g := range runs.SameButSeed(without) {
-		s := runs.MeanOf(g, func(r *runs.Result) float64 {
-			if v, measured := r.HeldOutRecall[1]; measured {
-				return v
-			}
-			return math.NaN()
-		})
+		s := Cell{Runs: g}.HeldOutRecall(1)
 		if s.N == 0 || s.Diverged > 0 {
 			continue
 		}

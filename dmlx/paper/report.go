@@ -32,21 +32,24 @@ type Report struct {
 // item is a table or figure that can be reproduced.
 type item struct {
 	name, title string
-	make        func(context.Context, report.Request) (*Report, error)
+	make        maker
 }
+
+// maker reproduces a table or figure.
+type maker func(context.Context, report.Request) (*Report, error)
 
 // items are in the paper's order.
 var items = []item{
 	{"figure1", "From loss to gradient, for a real batch", figure1},
-	{"table2", "Gradient directions", table2},
-	{"table3", "Pair weights", table3},
+	{"table2", "Gradient directions", componentTable(table2Study(), 2)},
+	{"table3", "Pair weights", componentTable(table3Study(), 3)},
 	{"figure4", "Nearest-positive and nearest-negative similarities", figure4},
-	{"table4", "Triplet weights", table4},
+	{"table4", "Triplet weights", componentTable(table4Study(), 4)},
 	{"table5", "The state of the art", table5},
 	{"figure5", "Triplets by the Euclidean and by the cosine direction", figure5},
-	{"table6", "Gradient directions over learning rates", table6},
-	{"table7", "Pair weights over learning rates", table7},
-	{"table8", "Triplet weights over learning rates", table8},
+	{"table6", "Gradient directions over learning rates", sweepTable(table6Study())},
+	{"table7", "Pair weights over learning rates", sweepTable(table7Study())},
+	{"table8", "Triplet weights over learning rates", sweepTable(table8Study())},
 	{"appendix", "Relative pair weights, instability, projection lengths", appendix},
 	{"claims", "The paper's claims, audited", auditClaims},
 	{"ledger", "The ledger: every number, figure and claim",
@@ -170,9 +173,6 @@ func Cells(name string, q report.Request) ([]Cell, error) {
 	if name == "table5" {
 		all := s.Cells
 		s.Cells = func(p presets.Preset) []Cell { return Present(all(p)) }
-		if q.Seeds == nil {
-			q.Seeds = Table5Seeds(q.Preset)
-		}
 	}
 	cells, err := s.Specs(q.Preset, q.Seeds)
 	if err != nil {

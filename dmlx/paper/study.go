@@ -30,6 +30,8 @@ type Study struct {
 	Own func(p presets.Preset, o presets.Objective) ([]Cell, error)
 	// Sweep says that the study takes the preset's fewer seeds, since it has many cells.
 	Sweep bool
+	// AtMost is the largest number of the preset's seeds that the study takes, 0 for all.
+	AtMost int
 }
 
 // Cell is one cell of a table: a rule or a loss on a data set, over seeds.
@@ -176,10 +178,9 @@ func Studies() []string {
 
 // ParseStudy returns a study by its name; the error lists the known ones.
 func ParseStudy(name string) (Study, error) {
-	for _, s := range studies() {
-		if s.Name == name {
-			return s, nil
-		}
+	all := append(studies(), Table5())
+	if i := slices.IndexFunc(all, func(s Study) bool { return s.Name == name }); i >= 0 {
+		return all[i], nil
 	}
 	return Study{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name, Studies())
 }
@@ -240,6 +241,8 @@ func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 		seeds = p.Seeds
 		if s.Sweep {
 			seeds = p.SweepSeeds
+		} else if s.AtMost > 0 {
+			seeds = seeds[:min(s.AtMost, len(seeds))]
 		}
 	}
 	return Specify(p, s.Cells(p), seeds)
@@ -390,6 +393,15 @@ func Reproduce(ctx context.Context, choose func() (*train.Trainer, error), store
 // Fill trains the missing runs of cells, which [Specify] or [Study.Specs] returned, and returns them as a table with
 // their runs. Runs that the store or the program has are read. All are checked before the first is trained.
 func Fill(ctx context.Context, q report.Request, cells []Cell) (*Table, error) {
+	t, _, err := fill(ctx, q, cells, runs.RunAll, func(r *runs.Result) *runs.Result { return r })
+	return t, err
+}
+
+// fill gets something of each run of cells, and returns the cells as a table with their runs and, for each, what of its
+// runs there is.
+func fill[T any](ctx context.Context, q report.Request, cells []Cell,
+	get func(context.Context, func() (*train.Trainer, error), *runs.Store, []runs.Spec, runs.Options) ([]*T, int, error),
+	run func(*T) *runs.Result) (*Table, [][]*T, error) {
 	t := &Table{Cells: slices.Clone(cells)}
 	var specs []runs.Spec
 	var from []string
@@ -397,22 +409,23 @@ func Fill(ctx context.Context, q report.Request, cells []Cell) (*Table, error) {
 		specs, from = append(specs, c.Specs...), runs.AddNew(from, c.Preset)
 	}
 	t.Preset, t.Runs = strings.Join(from, " and "), len(specs)
-	results, ran, err := runs.RunAll(ctx, q.Open, q.Store, specs, q.Options)
+	all, ran, err := get(ctx, q.Open, q.Store, specs, q.Options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t.Ran = ran
+	out := make([][]*T, len(cells))
 	for i := range t.Cells {
 		c := &t.Cells[i]
 		c.Runs = nil
-		for _, r := range results[:len(c.Specs)] {
+		for _, r := range all[:len(c.Specs)] {
 			if r == nil {
 				t.Missing++
 			} else {
-				c.Runs = append(c.Runs, r)
+				out[i], c.Runs = append(out[i], r), append(c.Runs, run(r))
 			}
 		}
-		results = results[len(c.Specs):]
+		all = all[len(c.Specs):]
 	}
-	return t, nil
+	return t, out, nil
 }

@@ -79,15 +79,16 @@ func ownSweep(table int) func(presets.Preset, presets.Objective) ([]Cell, error)
 
 // sweepTable reproduces one of Tables 6 to 8: the table, its curves, the two protocols that choose a rate with the
 // order under each, the loss at other rates, and the paper's statements on it.
-func sweepTable(ctx context.Context, q report.Request, of Study) (*Report, error) {
-	return study(ctx, of, q, func(t *Table, provenance string) ([]report.Part, error) {
-		s, err := sweeps.Read(of.Name, t.Scores(), provenance)
-		if err != nil {
-			return nil, err
-		}
-		return []report.Part{{Of: s.Table()}, {Name: "curves", Of: s.Curves()}, {Name: "protocols", Of: s.Protocols()},
-			{Name: "order", Of: s.Orders()},
-			{Name: "robustness", Of: s.Robustness()},
-			{Name: "statements", Of: s.Statements()}}, nil
-	})
+func sweepTable(of Study) maker {
+	return func(ctx context.Context, q report.Request) (*Report, error) {
+		return study(ctx, of, q, func(t *Table, provenance string) ([]report.Part, error) {
+			s, err := sweeps.Read(of.Name, t.Scores(), provenance)
+			if err != nil {
+				return nil, err
+			}
+			return []report.Part{{Of: s.Table()}, {Name: "curves", Of: s.Curves()}, {Name: "protocols", Of: s.Protocols()},
+				{Name: "order", Of: s.Orders()}, {Name: "robustness", Of: s.Robustness()},
+				{Name: "statements", Of: s.Statements()}}, nil
+		})
+	}
 }

@@ -1,11 +1,6 @@
 package paper
 
-import (
-	"context"
-
-	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/report"
-)
+import "github.com/gradient-surgery/dml/dmlx/presets"
 
 // table2Study is Table 2: the four gradient directions with constant pair and triplet weights.
 func table2Study() Study {
@@ -16,9 +11,4 @@ func table2Study() Study {
 			return setsAcross(p, directions, func(direction string) string { return direction + "/con/con" })
 		},
 	}
-}
-
-// table2 reads Recall@1 off the runs of [table2Study] and sets it beside the paper's.
-func table2(ctx context.Context, q report.Request) (*Report, error) {
-	return componentTable(ctx, q, table2Study(), 2)
 }

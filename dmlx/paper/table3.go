@@ -1,10 +1,8 @@
 package paper
 
 import (
-	"context"
-
 	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/report"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
 // table3Study is Table 3: the six pair weights with the Euclidean and the cosine direction.
@@ -14,12 +12,7 @@ func table3Study() Study {
 		Own: ownOnBoth(alone),
 		Cells: func(p presets.Preset) []Cell {
 			rules := Rules([]string{"euc", "cos"}, pairWeights, []string{"con"})
-			return named(OnBothSets(p, rules...), pairPart, directionPart)
+			return named(OnBothSets(p, rules...), scores.Pair, scores.Direction)
 		},
 	}
-}
-
-// table3 reads Recall@1 off the runs of [table3Study] and sets it beside the paper's.
-func table3(ctx context.Context, q report.Request) (*Report, error) {
-	return componentTable(ctx, q, table3Study(), 3)
 }

@@ -57,7 +57,7 @@ func AtBatches(p presets.Preset, method, rule string, factors ...int) []Cell {
 // same size move the weights less, and that effect is not one of the batch.
 func Table5() Study {
 	return Study{
-		Name: "table5", Title: "The state of the art: Recall@K",
+		Name: "table5", Title: "The state of the art: Recall@K", AtMost: table5Seeds,
 		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) {
 			var out []Cell
 			for _, c := range AtBatches(p, "", "", 1) {
@@ -93,8 +93,11 @@ const ScaledRate = "Ours, rate scaled"
 
 const paperPreset = "paper"
 
-// Table5Seeds returns the seeds of a cell of Table 5: three, where the paper's other tables have five.
-func Table5Seeds(p presets.Preset) []uint64 { return p.Seeds[:min(3, len(p.Seeds))] }
+// table5Seeds is the number of seeds of a cell of Table 5, where the paper's other tables have five.
+const table5Seeds = 3
+
+// Table5Seeds returns the seeds of a cell of Table 5.
+func Table5Seeds(p presets.Preset) []uint64 { return p.Seeds[:min(table5Seeds, len(p.Seeds))] }
 
 // table5Spec changes a preset's spec to one of Table 5 with a batch that is larger by a factor.
 func table5Spec(p presets.Preset, s *runs.Spec, factor int, scaled bool) {
@@ -162,9 +165,6 @@ func table5(ctx context.Context, q report.Request) (*Report, error) {
 		papers.Provenance = "the paper's own numbers; nothing was run"
 		return &Report{Report: report.Report{Title: s.Title, Provenance: papers.Provenance,
 			Parts: []report.Part{{Of: papers}}}}, nil
-	}
-	if q.Seeds == nil {
-		q.Seeds = Table5Seeds(q.Preset)
 	}
 	q.Rows = nil // They are in the study.
 	return study(ctx, s, q, func(t *Table, provenance string) ([]report.Part, error) {

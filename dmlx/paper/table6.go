@@ -1,11 +1,6 @@
 package paper
 
-import (
-	"context"
-
-	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/report"
-)
+import "github.com/gradient-surgery/dml/dmlx/presets"
 
 // table6Study is Table 6: the four gradient directions, each at the learning rates of the preset.
 func table6Study() Study {
@@ -16,9 +11,4 @@ func table6Study() Study {
 			return rateSweep(p, 6, Rules(directions, []string{"con"}, []string{"con"}))
 		},
 	}
-}
-
-// table6 reads Recall@1 at each rate off the runs of [table6Study] and sets it beside the paper's.
-func table6(ctx context.Context, q report.Request) (*Report, error) {
-	return sweepTable(ctx, q, table6Study())
 }

@@ -1,11 +1,6 @@
 package paper
 
-import (
-	"context"
-
-	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/report"
-)
+import "github.com/gradient-surgery/dml/dmlx/presets"
 
 // table7Study is Table 7: the six pair weights with the cosine and the Euclidean direction, each at the learning rates
 // of the preset.
@@ -17,9 +12,4 @@ func table7Study() Study {
 			return rateSweep(p, 7, Rules([]string{"cos", "euc"}, pairWeights, []string{"con"}))
 		},
 	}
-}
-
-// table7 reads Recall@1 at each rate off the runs of [table7Study] and sets it beside the paper's.
-func table7(ctx context.Context, q report.Request) (*Report, error) {
-	return sweepTable(ctx, q, table7Study())
 }

@@ -1,11 +1,6 @@
 package paper
 
-import (
-	"context"
-
-	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/report"
-)
+import "github.com/gradient-surgery/dml/dmlx/presets"
 
 // table8Study is Table 8: five triplet weights with constant and linear pair weights, each at the learning rates of the
 // preset.
@@ -18,9 +13,4 @@ func table8Study() Study {
 				[]string{"con", "cos", "cos+sc1", "cir", "cir+sc2"}))
 		},
 	}
-}
-
-// table8 reads Recall@1 at each rate off the runs of [table8Study] and sets it beside the paper's.
-func table8(ctx context.Context, q report.Request) (*Report, error) {
-	return sweepTable(ctx, q, table8Study())
 }

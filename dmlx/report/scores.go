@@ -58,8 +58,8 @@ func Scores(results ...*runs.Result) scores.Table {
 	return out
 }
 
-// Stored returns the scores of all finished runs of a store, and of those that are bundled with the program.
-func Stored(store *runs.Store, alsoBundled bool) (scores.Table, error) {
+// Finished returns all finished runs of a store by their hash, and those that are bundled with the program.
+func Finished(store *runs.Store, alsoBundled bool) (map[string]*runs.Result, error) {
 	entries, err := store.List()
 	if err != nil {
 		return nil, err
@@ -76,6 +76,15 @@ func Stored(store *runs.Store, alsoBundled bool) (scores.Table, error) {
 		if e.Result != nil && e.Bad == "" {
 			all[e.Hash] = e.Result
 		}
+	}
+	return all, nil
+}
+
+// Stored returns the scores of all finished runs of a store, and of those that are bundled with the program.
+func Stored(store *runs.Store, alsoBundled bool) (scores.Table, error) {
+	all, err := Finished(store, alsoBundled)
+	if err != nil {
+		return nil, err
 	}
 	var out scores.Table
 	for _, hash := range slices.Sorted(maps.Keys(all)) {

@@ -72,11 +72,8 @@ func appendixClaims() []Claim {
 			"With a small learning rate, especially in CAR tests, the sig-ms pair weight performs better than sig pair " +
 				"weight.",
 			"Table 7: sig-ms above sig at the lowest rate on CAR, both directions.",
-			Compare(func(c *Comparisons) Finding {
-				for data, d := range c.n.cells(columns3, "CAR") {
-					c.atLowest(7, data, d+"/sig-ms/con", d+"/sig/con", d)
-				}
-				return c.All(0)
+			onCells([]string{"CAR"}, columns3, func(c *Comparisons, data, d string) {
+				c.atLowest(7, data, d+"/sig-ms/con", d+"/sig/con", d)
 			})},
 		{"appendix", "App. C", "But in In-shop tests, the unstable computation problem occurs and the performance of " +
 			"sig-ms pair weight is much worse than sig pair weight.",
@@ -90,11 +87,8 @@ func appendixClaims() []Claim {
 		{"appendix", "App. C", "… the performance of lin-ms pair weight performs better and is more stable with respect " +
 			"to learning-rate than sig-ms pair weight.",
 			"Table 7: lin-ms above sig-ms at each rate, both directions and sets. (More stable: see §5.2.)",
-			Compare(func(c *Comparisons) Finding {
-				for data, d := range c.n.cells(columns3, componentSets...) {
-					c.overRates(7, data, d+"/lin-ms/con", d+"/sig-ms/con", d)
-				}
-				return c.All(0)
+			onCells(componentSets, columns3, func(c *Comparisons, data, d string) {
+				c.overRates(7, data, d+"/lin-ms/con", d+"/sig-ms/con", d)
 			})},
 		{"appendix", "App. D", `We set $\lambda=0.5$ to make the weight symmetric when similarity varies from 0 to 1`,
 			`$P^{sig}(\lambda+x)+P^{sig}(\lambda-x)=1$ for both signs.`,
@@ -148,7 +142,7 @@ func appendixClaims() []Claim {
 					Metric: "R@1"}]
 				return Finding{Verdict: verdicts.None, Evidence: fmt.Sprintf("DR-MS*, B%d: %.1f, %s to what is said.",
 					scores.PrintedBatch, s.Mean,
-					signed(s.Mean-figureIn(batch160, "recall@1 is")))}
+					figures.Signed(s.Mean-figureIn(batch160, "recall@1 is")))}
 			}},
 		{"appendix", "App. E", `$l_{\perp pos}^{euc}=\sqrt{1-l_{\parallel pos}^2}=\sqrt{(1+S_{ap})/2}$`,
 			`With the printed $l_{\parallel pos}^{euc}=(1-S)/\sqrt{2-2S}$, on a grid below S = 1.`,

@@ -13,13 +13,10 @@ func bestClaims() []Claim {
 	return []Claim{
 		{"best", "§6", `… the $\mathbf{e}^{cos-orth}$ gives the best performance …`,
 			"Table 2: above each other direction, on both sets.",
-			Compare(func(c *Comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, d := range claimDirections[:3] {
-						c.Above(c.n.on(data, "to "+d), t2(data, "cos-orth"), t2(data, d))
-					}
+			onSets(componentSets, func(c *Comparisons, data string) {
+				for _, d := range claimDirections[:3] {
+					c.Above(c.n.on(data, "to "+d), t2(data, "cos-orth"), t2(data, d))
 				}
-				return c.All(0)
 			})},
 		{"best", "§6", "… and is relatively stable with respect to the learning rate.",
 			"Table 6: highest less lowest recall over the rates is smaller than that of most other directions.",
@@ -52,11 +49,8 @@ func bestClaims() []Claim {
 			})},
 		{"best", "§6", "Similarly, $T^{cir}$ shows stable improvement to both CAR and In-shop datasets.",
 			"Table 4: above $T^{con}$, both pair weights and sets.",
-			Compare(func(c *Comparisons) Finding {
-				for data, p := range c.n.cells(columns4, componentSets...) {
-					c.Above(c.n.on(data, figures.PairLabel(p)), t4(data, p, "cir"), t4(data, p, "con"))
-				}
-				return c.All(0)
+			onCells(componentSets, columns4, func(c *Comparisons, data, p string) {
+				c.Above(c.n.on(data, figures.PairLabel(p)), t4(data, p, "cir"), t4(data, p, "con"))
 			})},
 		{"best", "§6", "To ensure a fair comparison, we also re-implement … MS and DR-MS results (noted as MS* and " +
 			"DR-MS*) with our gradient method … with the same network backbone, pre-processing and training settings.",
@@ -97,16 +91,13 @@ func bestClaims() []Claim {
 			})},
 		{"best", "§6", "… and continue to improve the Recall performance.",
 			"Table 5: Ours at each batch above the next smaller one, all recalls and sets.",
-			Compare(func(c *Comparisons) Finding {
-				for _, data := range c.n.sets(allSets...) {
-					for _, m := range metrics5(data) {
-						rows := c.n.own(oursMethod, data, m)
-						for i := 1; i < len(rows); i++ {
-							c.Above(c.n.on(data, m, fmt.Sprintf("batch ×%d to ×%d", rows[i].Times, rows[i-1].Times)), rows[i], rows[i-1])
-						}
+			onSets(allSets, func(c *Comparisons, data string) {
+				for _, m := range metrics5(data) {
+					rows := c.n.own(oursMethod, data, m)
+					for i := 1; i < len(rows); i++ {
+						c.Above(c.n.on(data, m, fmt.Sprintf("batch ×%d to ×%d", rows[i].Times, rows[i-1].Times)), rows[i], rows[i-1])
 					}
 				}
-				return c.All(0)
 			})},
 	}
 }

@@ -314,7 +314,7 @@ func TestOwnClaim(t *testing.T) {
 	})}
 	for want, means := range map[verdicts.Verdict][2]float64{verdicts.Reproduced: {80, 70},
 		verdicts.Contradicted: {70, 80}, verdicts.Undecided: {75.1, 75}} {
-		a, b := scored(a), scored(b)
+		a, b := a.key(), b.key()
 		a.Score = stats.Mean{Mean: means[0], Std: 1, N: 3}
 		b.Score = stats.Mean{Mean: means[1], Std: 1, N: 3}
 		ours, err := RunNumbers([]Fact{a, b}, map[string]string{"CAR": "minicar"})

@@ -34,14 +34,11 @@ func (d difference) t() distuv.StudentsT { return distuv.StudentsT{Sigma: 1, Nu:
 
 func (d difference) String() string {
 	if math.IsNaN(d.err) {
-		return fmt.Sprintf("%s (%s)", signed(d.value), d.what)
+		return fmt.Sprintf("%s (%s)", figures.Signed(d.value), d.what)
 	}
 	half := d.half()
-	return fmt.Sprintf("%s [%s,\u00a0%s] (%s)", signed(d.value), signed(d.value-half), signed(d.value+half), d.what)
-}
-
-func signed(v float64) string {
-	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
+	return fmt.Sprintf("%s [%s,\u00a0%s] (%s)", figures.Signed(d.value), figures.Signed(d.value-half),
+		figures.Signed(d.value+half), d.what)
 }
 
 // Comparisons are the comparisons, or cells, that decide a claim; see [Compare].
@@ -63,25 +60,21 @@ func (c *Comparisons) sum(what figures.Markup, terms ...term) {
 	d := difference{what: what}
 	variance, parts := 0.0, 0.0
 	for _, t := range terms {
-		if t.fact.Metric == "" {
-			t.fact.Metric = "R@1"
-		}
-		s, there := c.n.facts[t.fact]
-		if there && s.N == 0 && s.Diverged > 0 {
+		s := c.n.Of(t.fact)
+		if s.N == 0 && s.Diverged > 0 {
 			c.diverged++
 			return
 		}
-		if !there || s.N == 0 || math.IsNaN(s.Mean) {
+		if s.N == 0 || math.IsNaN(s.Mean) {
 			c.missing++
 			return
 		}
 		d.value += t.weight * s.Mean
 		v, freedom := s.Std*s.Std/float64(s.N), float64(s.N-1)
 		if s.N < 2 || s.Std == 0 && c.n.measured { // Equal runs, as at a share of 100 %, are no estimate.
-			p, known := c.n.pooled[t.fact.Data+" "+t.fact.Metric]
-			v, freedom = math.NaN(), 1
-			if known {
-				v, freedom = p.variance, p.freedom
+			p, known := c.n.pooled[t.fact.Data+" "+t.fact.key().Metric]
+			if v, freedom = p.Std*p.Std, float64(p.Freedom); !known {
+				v = math.NaN()
 			}
 		}
 		v *= t.weight * t.weight
@@ -309,6 +302,21 @@ func ofRuns(why figures.Markup, check func(c *Comparisons) Finding) func(n *Numb
 // by [Comparisons.Above], and decides by [Comparisons.All] or another.
 func Compare(check func(c *Comparisons) Finding) func(n *Numbers) Finding {
 	return func(n *Numbers) Finding { return check(&Comparisons{n: n}) }
+}
+
+// onSets returns a check that each comparison is above 0 that add makes for one of the paper's data sets.
+func onSets(sets []string, add func(c *Comparisons, data string)) func(n *Numbers) Finding {
+	return onCells(sets, []string{""}, func(c *Comparisons, data, _ string) { add(c, data) })
+}
+
+// onCells returns the same for each pair of a data set and a component.
+func onCells(sets, components []string, add func(c *Comparisons, data, component string)) func(n *Numbers) Finding {
+	return Compare(func(c *Comparisons) Finding {
+		for data, component := range c.n.cells(components, sets...) {
+			add(c, data, component)
+		}
+		return c.All(0)
+	})
 }
 
 // byFormula returns a check of formulas, which needs no numbers.

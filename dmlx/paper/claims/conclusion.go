@@ -58,29 +58,20 @@ func conclusionClaims() []Claim {
 					". Tables 2 to 4 take the best of them; Table 5 states none.")
 			})},
 		{"conclusion", "§8", cosine, "Table 3: cos above euc with each pair weight, on both sets.",
-			Compare(func(c *Comparisons) Finding {
-				for data, p := range c.n.cells(claimPairs, componentSets...) {
-					c.Above(c.n.on(data, figures.PairLabel(p)), t3(data, "cos", p), t3(data, "euc", p))
-				}
-				return c.All(0)
+			onCells(componentSets, claimPairs, func(c *Comparisons, data, p string) {
+				c.Above(c.n.on(data, figures.PairLabel(p)), t3(data, "cos", p), t3(data, "euc", p))
 			})},
 		{"conclusion", "§8", cosine, "Table 7: the same at each learning rate.",
-			Compare(func(c *Comparisons) Finding {
-				for data, p := range c.n.cells(claimPairs, componentSets...) {
-					c.overRates(7, data, "cos/"+p+"/con", "euc/"+p+"/con", figures.PairLabel(p))
-				}
-				return c.All(0)
+			onCells(componentSets, claimPairs, func(c *Comparisons, data, p string) {
+				c.overRates(7, data, "cos/"+p+"/con", "euc/"+p+"/con", figures.PairLabel(p))
 			})},
 		{"conclusion", "§8", "… our findings that the pair-weight term is very important. In contrast, we find the " +
 			"triplet weight term to have limited impact …",
 			"Highest less lowest of Table 3's cos column less the same of each of Table 4's columns, on both sets.",
-			Compare(func(c *Comparisons) Finding {
-				for data, p := range c.n.cells(columns4, componentSets...) {
-					pairs := c.n.spread(1, column(data, claimPairs, func(name string) Fact { return t3(data, "cos", name) }))
-					triplets := c.n.spread(-1, column(data, claimTriplets, func(name string) Fact { return t4(data, p, name) }))
-					c.sum(c.n.on(data, "triplet weights with "+figures.PairLabel(p)), append(pairs, triplets...)...)
-				}
-				return c.All(0)
+			onCells(componentSets, columns4, func(c *Comparisons, data, p string) {
+				pairs := c.n.spread(1, column(data, claimPairs, func(name string) Fact { return t3(data, "cos", name) }))
+				triplets := c.n.spread(-1, column(data, claimTriplets, func(name string) Fact { return t4(data, p, name) }))
+				c.sum(c.n.on(data, "triplet weights with "+figures.PairLabel(p)), append(pairs, triplets...)...)
 			})},
 		{"conclusion", "§8", "… that was not consistent across datasets.",
 			"Table 4: at least one triplet weight gains over $T^{con}$ on one set and loses on the other.",

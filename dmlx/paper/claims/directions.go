@@ -23,24 +23,18 @@ func directionClaims() []Claim {
 		{"directions", "§5.1",
 			"… the cosine and cosine-orthogonal direction have better Recall@1 accuracy than other directions.",
 			"Table 2: each of the two above each of the other two, on both sets.",
-			Compare(func(c *Comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, a := range []string{"cos", "cos-orth"} {
-						for _, b := range []string{"euc", "euc-orth"} {
-							c.Above(c.n.on(data, a+" − "+b), t2(data, a), t2(data, b))
-						}
+			onSets(componentSets, func(c *Comparisons, data string) {
+				for _, a := range []string{"cos", "cos-orth"} {
+					for _, b := range []string{"euc", "euc-orth"} {
+						c.Above(c.n.on(data, a+" − "+b), t2(data, a), t2(data, b))
 					}
 				}
-				return c.All(0)
 			})},
 		{"directions", "§5.1",
 			"… the cosine-orthogonal gradient direction gives an improvement for both datasets compared to the cos direction.",
 			"Table 2: cos-orth above cos, on both sets.",
-			Compare(func(c *Comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					c.Above(c.n.on(data), t2(data, "cos-orth"), t2(data, "cos"))
-				}
-				return c.All(0)
+			onSets(componentSets, func(c *Comparisons, data string) {
+				c.Above(c.n.on(data), t2(data, "cos-orth"), t2(data, "cos"))
 			})},
 		{"directions", "§5.4", "Because most pairs during the training have positive similarity …",
 			"Share in percent of the last five epochs' pairs with $S>0$, with con weights: above 50.",

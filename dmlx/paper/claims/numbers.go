@@ -10,7 +10,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
-	"github.com/gradient-surgery/dml/figures"
 )
 
 // Fact is a number on which claims are checked.
@@ -40,15 +39,12 @@ const (
 // Numbers are the numbers on which claims are checked: the paper's, or those of runs.
 type Numbers struct {
 	measured bool
-	labels   map[string]string   // The data sets that stand for the paper's.
-	facts    map[Fact]stats.Mean // By the fact without its score.
-	order    []Fact              // As given.
-	pooled   map[string]pool     // Of measured numbers, by data set and metric.
-	printed  scores.Table        // The paper's own only.
+	labels   map[string]string      // The data sets that stand for the paper's.
+	facts    map[Fact]stats.Mean    // By the fact without its score.
+	order    []Fact                 // As given.
+	pooled   map[string]stats.Noise // Of measured numbers, by data set and metric.
+	printed  scores.Table           // The paper's own only.
 }
-
-// pool is the variance over seeds that the cells of a data set have in common.
-type pool struct{ variance, freedom float64 }
 
 // PaperNumbers returns all numbers that the paper prints.
 func PaperNumbers() (*Numbers, error) {
@@ -78,8 +74,8 @@ func RunNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.measured, n.pooled = true, make(map[string]pool)
-	seen := make(map[Fact]bool)
+	n.measured, n.pooled = true, make(map[string]stats.Noise)
+	seen, groups := make(map[Fact]bool), make(map[string][]stats.Mean)
 	for _, f := range n.order {
 		s := n.facts[f]
 		cell := Fact{Data: f.Data, Rule: f.Rule, Metric: f.Metric, Score: s} // Tables share cells.
@@ -87,13 +83,10 @@ func RunNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 			continue
 		}
 		seen[cell] = true
-		p := n.pooled[f.Data+" "+f.Metric]
-		p.variance += s.Std * s.Std * float64(s.N-1)
-		p.freedom += float64(s.N - 1)
-		n.pooled[f.Data+" "+f.Metric] = p
+		groups[f.Data+" "+f.Metric] = append(groups[f.Data+" "+f.Metric], s)
 	}
-	for k, p := range n.pooled {
-		n.pooled[k] = pool{p.variance / p.freedom, p.freedom}
+	for k, g := range groups {
+		n.pooled[k] = stats.PoolNoise(g)
 	}
 	return n, nil
 }
@@ -102,7 +95,7 @@ func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 	n := &Numbers{labels: labels, facts: make(map[Fact]stats.Mean)}
 	for _, f := range facts {
 		s := f.Score
-		f.Score = stats.Mean{}
+		f = f.key()
 		if labels[f.Data] == "" {
 			return nil, fmt.Errorf("claims: a number on %q, but no label says which data set stands for it", f.Data)
 		}
@@ -116,16 +109,23 @@ func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 	return n, nil
 }
 
+// key returns what identifies the fact. One without a metric is Recall@1.
+func (f Fact) key() Fact {
+	f.Metric, f.Score = cmp.Or(f.Metric, "R@1"), stats.Mean{}
+	return f
+}
+
 // Of returns a number, with no seeds and a mean of NaN if it is not there. A fact without a metric is Recall@1.
 func (n *Numbers) Of(f Fact) stats.Mean {
-	if f.Metric == "" {
-		f.Metric = "R@1"
-	}
-	f.Score = stats.Mean{}
-	if s, there := n.facts[f]; there {
+	if s, there := n.facts[f.key()]; there {
 		return s
 	}
-	return figures.Missing
+	return scores.Missing()
+}
+
+// where returns the facts, without their scores, for which keep is true.
+func (n *Numbers) where(keep func(Fact) bool) []Fact {
+	return slices.DeleteFunc(slices.Clone(n.order), func(f Fact) bool { return !keep(f) })
 }
 
 // sets returns those of the given data sets of the paper that another stands for.
@@ -154,11 +154,8 @@ func (n *Numbers) rates(table int, data, rule string) []float64 {
 func (n *Numbers) best(sign float64, of []Fact) (Fact, bool) {
 	at, found := Fact{}, math.Inf(-1)
 	for _, f := range of {
-		if f.Metric == "" {
-			f.Metric = "R@1"
-		}
-		if s, there := n.facts[f]; there && s.N > 0 && sign*s.Mean > found {
-			at, found = f, sign*s.Mean
+		if s := n.Of(f); s.N > 0 && sign*s.Mean > found {
+			at, found = f.key(), sign*s.Mean
 		}
 	}
 	return at, !math.IsInf(found, -1)
@@ -168,10 +165,7 @@ func (n *Numbers) best(sign float64, of []Fact) (Fact, bool) {
 // alone, so that the comparison counts as missing.
 func (n *Numbers) spread(weight float64, of []Fact) []term {
 	for _, f := range of {
-		if f.Metric == "" {
-			f.Metric = "R@1"
-		}
-		if s, there := n.facts[f]; !there || s.N == 0 {
+		if n.Of(f).N == 0 {
 			return []term{{weight, f}}
 		}
 	}
@@ -226,23 +220,16 @@ func metrics5(data string) []string {
 
 // literature returns the rows of Table 5 that the paper copied, for a data set and metric.
 func (n *Numbers) literature(data, metric string) []Fact {
-	var out []Fact
-	for _, f := range n.order {
-		if f.Table == 5 && f.Data == data && f.Metric == metric && f.Rule == "" {
-			out = append(out, f)
-		}
-	}
-	return out
+	return n.where(func(f Fact) bool {
+		return f.Table == 5 && f.Data == data && f.Metric == metric && f.Rule == ""
+	})
 }
 
 // own returns the authors' rows of a method, by rising batch.
 func (n *Numbers) own(method, data, metric string) []Fact {
-	var out []Fact
-	for _, f := range n.order {
-		if f.Table == 5 && f.Data == data && f.Metric == metric && f.Method == method && f.Rule != "" {
-			out = append(out, f)
-		}
-	}
+	out := n.where(func(f Fact) bool {
+		return f.Table == 5 && f.Data == data && f.Metric == metric && f.Method == method && f.Rule != ""
+	})
 	slices.SortFunc(out, func(a, b Fact) int { return a.Times - b.Times })
 	return out
 }
@@ -269,9 +256,6 @@ func t3(data, direction, pair string) Fact {
 func t4(data, pair, triplet string) Fact {
 	return Fact{Table: 4, Data: data, Rule: "cos/" + pair + "/" + triplet}
 }
-
-// scored returns the key of a fact with the metric of Tables 2 to 4 and 6 to 8.
-func scored(f Fact) Fact { f.Metric = "R@1"; return f }
 
 // sortedKeys returns a map's keys in order.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

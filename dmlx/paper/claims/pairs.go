@@ -17,42 +17,33 @@ func pairClaims() []Claim {
 			})},
 		{"pairs", "§5.2", "… all pair weights provide a clear performance gain to their baseline results.",
 			"Table 3: each pair weight above $P^{con}$, both directions and sets.",
-			Compare(func(c *Comparisons) Finding {
-				for data, d := range c.n.cells(columns3, componentSets...) {
-					for _, p := range claimPairs[1:] {
-						c.Above(c.n.on(data, figures.PairLabel(p), d), t3(data, d, p), t3(data, d, "con"))
-					}
+			onCells(componentSets, columns3, func(c *Comparisons, data, d string) {
+				for _, p := range claimPairs[1:] {
+					c.Above(c.n.on(data, figures.PairLabel(p), d), t3(data, d, p), t3(data, d, "con"))
 				}
-				return c.All(0)
 			})},
 		{"pairs", "§5.2", "Also, the performance gap of gradient direction $\\mathbf{e^{euc}}$ and $\\mathbf{e^{cos}}$ " +
 			"after applying the pair weight is greatly reduced.",
 			"Table 3: half the gap with $P^{con}$ less the gap with each other weight, whichever direction leads, is " +
 				"positive.",
-			Compare(func(c *Comparisons) Finding {
-				for data, p := range c.n.cells(claimPairs[1:], componentSets...) {
-					sign := 1.0
-					if c.n.facts[scored(t3(data, "cos", p))].Mean < c.n.facts[scored(t3(data, "euc", p))].Mean {
-						sign = -1
-					}
-					c.sum(c.n.on(data, figures.PairLabel(p)), term{0.5, t3(data, "cos", "con")}, term{-0.5, t3(data, "euc", "con")},
-						term{-sign, t3(data, "cos", p)}, term{sign, t3(data, "euc", p)})
+			onCells(componentSets, claimPairs[1:], func(c *Comparisons, data, p string) {
+				sign := 1.0
+				if c.n.Of(t3(data, "cos", p)).Mean < c.n.Of(t3(data, "euc", p)).Mean {
+					sign = -1
 				}
-				return c.All(0)
+				c.sum(c.n.on(data, figures.PairLabel(p)), term{0.5, t3(data, "cos", "con")}, term{-0.5, t3(data, "euc", "con")},
+					term{-sign, t3(data, "cos", p)}, term{sign, t3(data, "euc", p)})
 			})},
 		{"pairs", "§5.2", "Both relative-similarity methods $P^{lin-ms}$ and $P^{sig-ms}$ perform better than the method " +
 			"with only self-similarity on CAR dataset across different learning rates.",
 			"Table 7, CAR: each above both $P^{lin}$ and $P^{sig}$, at each rate, both directions.",
-			Compare(func(c *Comparisons) Finding {
-				for data, d := range c.n.cells(columns3, "CAR") {
-					for _, p := range []string{"lin-ms", "sig-ms"} {
-						for _, alone := range []string{"lin", "sig"} {
-							c.overRates(7, data, d+"/"+p+"/con", d+"/"+alone+"/con",
-								figures.PairLabel(p)+" to "+figures.PairLabel(alone)+", "+d)
-						}
+			onCells([]string{"CAR"}, columns3, func(c *Comparisons, data, d string) {
+				for _, p := range []string{"lin-ms", "sig-ms"} {
+					for _, alone := range []string{"lin", "sig"} {
+						c.overRates(7, data, d+"/"+p+"/con", d+"/"+alone+"/con",
+							figures.PairLabel(p)+" to "+figures.PairLabel(alone)+", "+d)
 					}
 				}
-				return c.All(0)
 			})},
 		{"pairs", "§5.2", "[On In-shop] $P^{lin-ms}$ is performance almost as same as $P^{lin}$ …",
 			"Table 3, In-shop: the difference is at most 1 point.",
@@ -95,20 +86,14 @@ func pairClaims() []Claim {
 		{"pairs", "§5.2", "Third, the linear version of the multi-similarity … is much more robust to different learning " +
 			"rates than the sigmoid version",
 			"Table 7: highest less lowest recall over the rates, $P^{sig-ms}$'s less $P^{lin-ms}$'s, is positive.",
-			Compare(func(c *Comparisons) Finding {
-				for data, d := range c.n.cells(columns3, componentSets...) {
-					c.sum(c.n.on(data, d), append(c.n.spread(1, c.n.swept(7, data, d+"/sig-ms/con")),
-						c.n.spread(-1, c.n.swept(7, data, d+"/lin-ms/con"))...)...)
-				}
-				return c.All(0)
+			onCells(componentSets, columns3, func(c *Comparisons, data, d string) {
+				c.sum(c.n.on(data, d), append(c.n.spread(1, c.n.swept(7, data, d+"/sig-ms/con")),
+					c.n.spread(-1, c.n.swept(7, data, d+"/lin-ms/con"))...)...)
 			})},
 		{"pairs", "§5.2", "… and gives better performance and Recall@1 accuracy [than sig-ms].",
 			"Table 3: $P^{lin-ms}$ above $P^{sig-ms}$, both directions and sets.",
-			Compare(func(c *Comparisons) Finding {
-				for data, d := range c.n.cells(columns3, componentSets...) {
-					c.Above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "sig-ms"))
-				}
-				return c.All(0)
+			onCells(componentSets, columns3, func(c *Comparisons, data, d string) {
+				c.Above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "sig-ms"))
 			})},
 	}
 }

@@ -37,7 +37,7 @@ func tripletClaims() []Claim {
 						var terms []term
 						for i, data := range componentSets {
 							weight := []float64{1, -1}[i]
-							if c.n.facts[scored(t4(data, p, m.masked))].Mean < c.n.facts[scored(t4(data, p, "con"))].Mean {
+							if c.n.Of(t4(data, p, m.masked)).Mean < c.n.Of(t4(data, p, "con")).Mean {
 								weight = -weight
 							}
 							terms = append(terms, term{weight, t4(data, p, m.masked)}, term{-weight, t4(data, p, "con")})
@@ -54,11 +54,8 @@ func tripletClaims() []Claim {
 		{"triplets", "§5.3",
 			"… the performance gain in Circle loss is largely from the pair weight not from the triplet weight.",
 			"Table 4: $P^{lin}$ with $T^{con}$ above $T^{cir}$ with $P^{con}$, both sets.",
-			Compare(func(c *Comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					c.Above(c.n.on(data), t4(data, "lin", "con"), t4(data, "con", "cir"))
-				}
-				return c.All(0)
+			onSets(componentSets, func(c *Comparisons, data string) {
+				c.Above(c.n.on(data), t4(data, "lin", "con"), t4(data, "con", "cir"))
 			})},
 		{"triplets", "§5.3",
 			"Selective Contrastive operator benefits the training tasks which need to separate triplets with hard negative …",

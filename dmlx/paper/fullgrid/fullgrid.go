@@ -39,8 +39,8 @@ type Rule struct {
 
 // Read sorts the Recall@1 of rules by data set. All rules are compared by the runs with one seed, the grid's; there may
 // be runs with others. A score that occurs twice and what is no rule are an error.
-func Read(all scores.Table, seed uint64) ([]Grid, error) {
-	var out []Grid
+func Read(all scores.Table, seed uint64) (Grids, error) {
+	var out Grids
 	for _, set := range all.Select(scores.Row{Measure: report.Recall(1)}).Group(scores.Data.Of) {
 		p, err := set.Rows.Pivot(scores.Rule.Of, scores.Data.Of)
 		if err != nil {
@@ -134,6 +134,14 @@ func (g *Grid) Ranked() []Rule {
 	return out
 }
 
+// firsts are the recalls of the ranked rules with the grid's seed.
+func (g *Grid) firsts() (out []float64) {
+	for _, r := range g.Ranked() {
+		out = append(out, r.First.Mean)
+	}
+	return out
+}
+
 // Rank returns the places of a rule in [Grid.Ranked], from 1: those from first to last, which it shares with rules that
 // have the same recall. Both are 0 if it has none.
 func (g *Grid) Rank(rule string) (first, last int) {
@@ -206,11 +214,7 @@ func (g *Grid) Without(leaveOut func(*Rule) bool) *Grid {
 // Reliability returns the share of the variance between rules by the grid's seed that is not that seed's noise: the
 // part of a rule's distance from the mean to expect with another seed. NaN if it is not determined.
 func (g *Grid) Reliability() float64 {
-	var values []float64
-	for _, r := range g.Ranked() {
-		values = append(values, r.First.Mean)
-	}
-	sd := g.Noise().Std
+	values, sd := g.firsts(), g.Noise().Std
 	if len(values) < 2 {
 		return math.NaN()
 	}
@@ -224,10 +228,9 @@ func (g *Grid) Reliability() float64 {
 // Behind tests how far a rule is behind another, both over the other seeds than the grid's, which did not choose them;
 // negative if it is ahead. A rule is not tested against itself.
 func (g *Grid) Behind(rule, best string) stats.Test {
-	none := stats.Mean{Mean: math.NaN()}
 	a, b := g.At(rule), g.At(best)
 	if a == nil || b == nil || a == b {
-		return stats.Welch(none, none)
+		return stats.Untested(math.NaN())
 	}
 	return stats.Welch(b.Others, a.Others)
 }
@@ -418,8 +421,7 @@ func (g *Grid) Gap(better, worse string) (p figures.GridProfile, gaps []stats.Te
 	h := *g
 	h.Directions = []string{better, worse}
 	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool {
-		return r.Direction != better &&
-			r.Direction != worse
+		return r.Direction != better && r.Direction != worse
 	})
 	p, _ = h.Profile(ByDirection, ByPair) // The parts differ.
 	for j, pair := range p.PointNames {

@@ -24,10 +24,8 @@ func Table(rows []Row, provenance string) *figures.Table {
 		if i > 0 && rows[i-1].Place != r.Place {
 			t.Rules = append(t.Rules, i)
 		}
-		verdict := figures.Text(string(r.Verdict))
-		verdict.Background = r.Verdict.Tone()
-		t.Rows = append(t.Rows, figures.Row(r.Place, r.What, r.Paper, r.Ours, r.Data, r.Preset, string(r.Setting),
-			r.PaperEffect, r.OurEffect, r.Comparable, verdict, r.Why, r.Test, r.Command, strings.Join(r.Runs, " ")))
+		t.Rows = append(t.Rows, figures.Row(r.Place, r.What, r.Paper, r.Ours, r.Data, r.Preset, r.Setting, r.PaperEffect,
+			r.OurEffect, r.Comparable, r.Verdict.Cell(string(r.Verdict)), r.Why, r.Test, r.Command, strings.Join(r.Runs, " ")))
 	}
 	return t
 }
@@ -115,14 +113,9 @@ func Summary(rows []Row, provenance string) *figures.Table {
 		t.Columns = append(t.Columns, figures.Column{Group: string(c.setting), Title: string(c.verdict)})
 	}
 	add := func(title string, of []Row) {
-		row := figures.Row(title, len(of))
-		count := countKinds(of)
+		row, count := figures.Row(title, len(of)), countKinds(of)
 		for _, c := range columns {
-			cell := figures.Text(fmt.Sprint(count[c]))
-			if count[c] > 0 {
-				cell.Background = c.verdict.Tone()
-			}
-			row = append(row, cell)
+			row = append(row, c.verdict.Counted(count[c]))
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -106,7 +106,7 @@ func (s *Sweep) addRows(t *figures.Table, whose string, widest []int, curve func
 	for _, block := range s.byBlock() {
 		shaded := make([][]*figures.Cell, len(s.sets))
 		for _, r := range block {
-			row := append([]figures.Cell{figures.Text(whose)}, s.labels(r)...)
+			row := append(figures.Row(whose), s.labels(r)...)
 			first := len(row)
 			rates := append([]figures.Cell{row[0]}, make([]figures.Cell, first-1)...)
 			grid, known := "", false
@@ -200,13 +200,13 @@ func (s *Sweep) Protocols() *figures.Table {
 	for i, set := range s.sets {
 		for _, r := range s.rows {
 			c := r.cells[i]
-			row := append([]figures.Cell{figures.Text(set.title())}, s.labels(r)...)
+			row := append(figures.Row(set.title()), s.labels(r)...)
 			if c.chosen() {
 				row = append(row, figures.Row(rateCell(c.byTest.LR, c.byTest.atEdge), score(c.byTest.Test),
 					rateCell(c.byHeldOut.LR, c.byHeldOut.atEdge), score(c.byHeldOut.HeldOut), score(c.byHeldOut.Test),
 					fmt.Sprintf("%.1f", c.optimism()))...)
 			} else {
-				row = append(row, slices.Repeat([]figures.Cell{figures.Text("–")}, 6)...)
+				row = append(row, slices.Repeat(figures.Row("–"), 6)...)
 				row[len(row)-6].Note = c.lack
 			}
 			rate := "–"
@@ -278,7 +278,7 @@ func (s *Sweep) Robustness() *figures.Table {
 	for i, set := range s.sets {
 		var ours, theirs []*figures.Cell
 		for _, r := range s.rows {
-			row := slices.Concat([]figures.Cell{figures.Text(set.title())}, s.labels(r), lossCells(r.cells[i].ours),
+			row := slices.Concat(figures.Row(set.title()), s.labels(r), lossCells(r.cells[i].ours),
 				lossCells(r.cells[i].theirs))[:len(t.Columns)]
 			ours, theirs = append(ours, &row[len(s.parts())+4]), append(theirs, &row[len(row)-1])
 			t.Rows = append(t.Rows, row)

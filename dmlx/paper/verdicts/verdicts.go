@@ -7,6 +7,7 @@
 package verdicts
 
 import (
+	"fmt"
 	"image/color"
 	"math"
 	"slices"
@@ -72,6 +73,19 @@ func (v Verdict) Tone() color.NRGBA {
 		return figures.Undecided
 	}
 	return color.NRGBA{}
+}
+
+// Cell returns a cell with a text in the color of the verdict.
+func (v Verdict) Cell(text string) figures.Cell {
+	return figures.Cell{Text: text, Background: v.Tone()}
+}
+
+// Counted returns a cell with how many entries have the verdict, in its color if there are some.
+func (v Verdict) Counted(n int) figures.Cell {
+	if n == 0 {
+		return figures.Text("0")
+	}
+	return v.Cell(fmt.Sprint(n))
 }
 
 // OnPrint returns the word for a finding on the paper's own numbers, which reproduce nothing.
