@@ -145,12 +145,7 @@ const xlaAddressSpace = 3_900_000_000
 // a machine with an NVIDIA GPU.
 func needsDownload() bool {
 	installed := func(kind string) bool {
-		for _, dir := range pluginDirs() {
-			if found, _ := filepath.Glob(filepath.Join(dir, "pjrt*"+kind+"*plugin*")); len(found) > 0 {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(Plugins(), func(p string) bool { return strings.Contains(filepath.Base(p), kind) })
 	}
 	return !installed("cpu") || nvidia() && !installed("cuda")
 }
@@ -172,12 +167,13 @@ func pluginDirs() []string {
 	return dirs
 }
 
-// Plugins returns the PJRT plugin files that go-xla finds.
+// Plugins returns the PJRT plugin files that go-xla finds. A lock that a download has left is none.
 func Plugins() []string {
 	var out []string
 	for _, dir := range pluginDirs() {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && strings.HasPrefix(d.Name(), "pjrt") && strings.Contains(d.Name(), "plugin") {
+			if err == nil && strings.HasPrefix(d.Name(), "pjrt") && strings.Contains(d.Name(), "plugin") &&
+				filepath.Ext(path) != ".lock" {
 				out = append(out, path)
 			}
 			return nil

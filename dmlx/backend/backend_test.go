@@ -2,6 +2,8 @@ package backend_test
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +40,20 @@ func TestOpenObeysTheEnvironment(t *testing.T) {
 		t.Errorf("GOMLX_BACKEND=abacus opened %s", c.Name)
 	} else if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "abacus") {
 		t.Errorf("unclear error: %v", err)
+	}
+}
+
+func TestPluginsAreNoLocks(t *testing.T) {
+	dir := t.TempDir()
+	plugin := filepath.Join(dir, "pjrt_c_api_cpu_v1_plugin.so")
+	for _, file := range []string{plugin, plugin + ".lock"} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PJRT_PLUGIN_LIBRARY_PATH", dir)
+	if all := backend.Plugins(); !slices.Contains(all, plugin) || slices.Contains(all, plugin+".lock") {
+		t.Errorf("plugins %v, want %s without its lock", all, plugin)
 	}
 }
 
