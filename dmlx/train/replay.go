@@ -32,6 +32,8 @@ type Steps struct {
 	// Options are those of a training with an epoch for each step. Without a schedule the learning rate is constant.
 	// Augment must be empty.
 	Options Options
+	// Precision is that of the network: "" for float32, or [BFloat16].
+	Precision string
 
 	Count, Batch, Size int // Numbers of steps and of images in a batch, and the side of an image in pixels.
 
@@ -62,7 +64,8 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 	if err != nil {
 		return nil, err
 	}
-	key := stepKey{backend: choice.Backend, arch: s.Arch, dim: dim, own: config.model}
+	key := stepKey{backend: choice.Backend, arch: s.Arch, dim: dim, own: config.model,
+		memory: Memory{Precision: s.Precision}}
 	weights := model.NewStore()
 	defer weights.Finalize()
 	if config.model != nil {
@@ -138,6 +141,10 @@ func (s *Steps) config(dim int) (c Config, err error) {
 	c = Config{
 		Arch: string(s.Arch), Weights: Random, Dim: dim, ClassesPerBatch: s.Batch, ImagesPerClass: 1,
 		LR: s.LR, Epochs: s.Count, StepsPerEpoch: 1,
+		Memory: Memory{Precision: s.Precision},
+	}
+	if err := c.Memory.validate(s.Batch); err != nil {
+		return c, err
 	}
 	if s.Network != "" {
 		if c, err = c.WithNetwork(s.Network); err == nil {

@@ -253,6 +253,29 @@ func TestStepsOfPyTorch(t *testing.T) {
 	}
 }
 
+// In bfloat16 embeddings are as far from PyTorch's float64 as eight bits are, and not as near as float32.
+func TestStepsInBFloat16(t *testing.T) {
+	f, s := readPyTorchSteps(t)
+	want, err := f.Cases[0], error(nil)
+	if s.Rule, err = dmlx.ParseRule(want.Rule); err != nil {
+		t.Fatal(err)
+	}
+	s.LR, s.Precision = want.LR, BFloat16
+	for _, c := range trainers() {
+		got, err := s.Take(t.Context(), c.Choice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		worst := 0.0
+		for i, v := range want.Embeddings[:len(want.Embeddings)/f.Steps] {
+			worst = max(worst, math.Abs(float64(got.Embeddings[i])-v))
+		}
+		if worst < 1e-4 || worst > 0.1 {
+			t.Errorf("%s: %.1e apart in the first step", c.Name, worst)
+		}
+	}
+}
+
 func TestBadSteps(t *testing.T) {
 	_, good := readPyTorchSteps(t)
 	for want, spoil := range map[string]func(s *Steps){
@@ -261,6 +284,7 @@ func TestBadSteps(t *testing.T) {
 		"labels for":        func(s *Steps) { s.Labels = s.Labels[1:] },
 		"values of pixels":  func(s *Steps) { s.Pixels = s.Pixels[1:] },
 		"learning rate":     func(s *Steps) { s.LR = math.NaN() },
+		`precision "fp8"`:   func(s *Steps) { s.Precision = "fp8" },
 		"deviations":        func(s *Steps) { s.Std[1] = 0 },
 		"not a safetensors": func(s *Steps) { s.Weights = s.Weights[:50] },
 		"not the weights":   func(s *Steps) { s.Arch = backbone.ResNet18 },

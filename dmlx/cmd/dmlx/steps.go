@@ -19,10 +19,10 @@ import (
 // newTrainSteps trains on the batches of a file, so that parity.py can compare each step with PyTorch's.
 func newTrainSteps(a *app) *cobra.Command {
 	var (
-		arch, weights, pixels, labels, rule, loss, out string
-		tf                                             trainingFlags
-		lr                                             float64
-		mean, std                                      []float32
+		arch, weights, pixels, labels, rule, loss, precision, out string
+		tf                                                        trainingFlags
+		lr                                                        float64
+		mean, std                                                 []float32
 	)
 	cmd := &cobra.Command{
 		Use:   "steps --weights W.safetensors --pixels P.npy --labels L.npy --rule RULE --lr X --out DIR",
@@ -57,7 +57,8 @@ weights.safetensors, the weights and running averages after the last step.
 			if err != nil {
 				return err
 			}
-			s := train.Steps{Weights: raw, Rule: r, Loss: loss, Miner: tf.miner, LR: lr, Options: options}
+			s := train.Steps{Weights: raw, Rule: r, Loss: loss, Miner: tf.miner, LR: lr, Options: options,
+				Precision: precision}
 			var net string
 			var prepare backbone.Preprocessing
 			if train.IsNetworkFile(arch) {
@@ -142,6 +143,7 @@ weights.safetensors, the weights and running averages after the last step.
 	f.StringVar(&loss, "loss", "", "loss without proxies, instead of a rule")
 	f.Float64Var(&lr, "lr", 0, "learning rate")
 	tf.add(f)
+	f.StringVar(&precision, "precision", "", "precision of the network: bf16 (default float32)")
 	f.Float32SliceVar(&mean, "mean", nil,
 		"mean of the colors, on the scale 0..1 (default: the weights' metadata, or ImageNet's)")
 	f.Float32SliceVar(&std, "std", nil,
