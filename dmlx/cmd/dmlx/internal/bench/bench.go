@@ -58,6 +58,8 @@ func Measured(name, size, unit string, values ...float64) Measurement {
 type Session struct {
 	// Choice is the backend to measure.
 	Choice *backend.Choice
+	// Small measures the smallest sizes alone, as for a rehearsal.
+	Small bool
 	// Report is called with each line as soon as it is measured.
 	Report func(Measurement)
 }
@@ -171,7 +173,7 @@ func (b *Session) Step(ctx context.Context) error {
 		return err
 	}
 	spec.Epochs, spec.StepsPerEpoch = 1, 120
-	times, _, err := timeSteps(ctx, b.Choice, spec, 10)
+	times, _, err := TimeSteps(ctx, b.Choice, spec, 10)
 	if err != nil {
 		return err
 	}
@@ -181,7 +183,11 @@ func (b *Session) Step(ctx context.Context) error {
 
 // Recall times Recall@K, R-precision and MAP@R of random embeddings.
 func (b *Session) Recall(ctx context.Context) error {
-	for _, size := range [][2]int{{1000, 32}, {10000, 512}, {60502, 512}} { // The last is Stanford Online Products.
+	sizes := [][2]int{{1000, 32}, {10000, 512}, {60502, 512}} // The last is Stanford Online Products.
+	if b.Small {
+		sizes = sizes[:1]
+	}
+	for _, size := range sizes {
 		values, labels := Gaussian(size[0], size[1])
 		e := &retrieval.Embeddings{Values: values, Dim: size[1], Labels: labels}
 		peak := watchPeak()

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -13,6 +14,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/datasets"
@@ -28,27 +32,30 @@ const (
 const decodeLine = "photographs decoded and scaled"
 
 // photoSize describes the photographs; bench.py prints the same text.
-func photoSize() string {
-	return fmt.Sprintf("%d JPEG files, %d×%d to %d px", photoClasses*photosEach, photoWidth, photoHeight, photoSide)
+func photoSize(each int) string {
+	return fmt.Sprintf("%d JPEG files, %d×%d to %d px", photoClasses*each, photoWidth, photoHeight, photoSide)
 }
 
 // Input measures the input of training: photographs decoded, then the same kept in a cache, with their digest and
-// their statistics, and batches cut from it.
+// their statistics, batches cut from it, and batches copied to the device.
 func (b *Session) Input(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	photos := filepath.Join(dir, "photos")
-	if err := writePhotos(photos); err != nil {
+	photos, each := filepath.Join(dir, "photos"), photosEach
+	if b.Small {
+		each = 2
+	}
+	if err := writePhotos(photos, each); err != nil {
 		return err
 	}
 	times, err := Repeat(ctx, func() error { return decode(photos) })
 	if err != nil {
 		return err
 	}
-	b.report(decodeLine, photoSize(), "ms", times...)
+	b.report(decodeLine, photoSize(each), "ms", times...)
 	var seconds []float64
 	var set *datasets.Set
 	for i := range 3 {
@@ -59,7 +66,7 @@ func (b *Session) Input(ctx context.Context) error {
 		}
 		seconds = append(seconds, 1000*time.Since(start).Seconds())
 	}
-	b.report("photographs decoded, scaled and kept", photoSize(), "ms", seconds...)
+	b.report("photographs decoded, scaled and kept", photoSize(each), "ms", seconds...)
 	const batch = 128
 	pixels, rng := make([]uint8, batch*photoSide*photoSide*3), rand.New(rand.NewPCG(1, 1))
 	times, err = Repeat(ctx, func() error {
@@ -75,6 +82,26 @@ func (b *Session) Input(ctx context.Context) error {
 	}
 	b.report("batch cut from what is kept", fmt.Sprintf("B=%d, %d px, one core", batch, photoSide), "ms",
 		times...)
+	// The sum on the host says that the batch has arrived.
+	sum, err := graph.NewExec(b.Choice.Backend, func(x *graph.Node) *graph.Node {
+		return graph.ReduceAllSum(graph.ConvertDType(x, dtypes.Int32))
+	})
+	if err != nil {
+		return err
+	}
+	defer sum.Finalize()
+	times, err = Repeat(ctx, func() error {
+		images := tensors.FromFlatDataAndDimensions(pixels, batch, photoSide, photoSide, 3)
+		out, err := sum.Call(images)
+		if err == nil {
+			err = errors.Join(out[0].ToLocal(), out[0].FinalizeAll(), images.FinalizeAll())
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.report("batch copied to the device, and its sum back", fmt.Sprintf("B=%d, %d px", batch, photoSide), "ms", times...)
 	return nil
 }
 
@@ -100,13 +127,13 @@ func decode(dir string) error {
 }
 
 // writePhotos draws photographs into a folder per class, with as much detail as a camera's.
-func writePhotos(dir string) error {
+func writePhotos(dir string, each int) error {
 	for class := range photoClasses {
 		folder := filepath.Join(dir, fmt.Sprintf("class-%d", class))
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
-		for i := range photosEach {
+		for i := range each {
 			rng := rand.New(rand.NewPCG(uint64(class), uint64(i)))
 			img := image.NewRGBA(image.Rect(0, 0, photoWidth, photoHeight))
 			fx, fy := 0.01+0.1*rng.Float64(), 0.01+0.1*rng.Float64()

@@ -1,10 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
@@ -54,12 +57,12 @@ func (b *Session) ResNet(ctx context.Context) error {
 		steps = resnetOnGPU
 	}
 	for _, s := range steps {
-		spec, err := someSteps(string(s.arch), 224, s.classes, s.images)
+		spec, err := SomeSteps(string(s.arch), 224, s.classes, s.images)
 		if err != nil {
 			return err
 		}
 		spec.Memory = s.memory
-		times, peak, err := timeSteps(ctx, b.Choice, spec, 2)
+		times, peak, err := TimeSteps(ctx, b.Choice, spec, 2)
 		if err != nil {
 			return err
 		}
@@ -70,14 +73,18 @@ func (b *Session) ResNet(ctx context.Context) error {
 	return nil
 }
 
-// someSteps returns a short run on drawn images from random weights. Its steps take as long as those of any other run
-// of this size.
-func someSteps(arch string, size, classes, images int) (runs.Spec, error) {
+// SomeSteps returns a short run on drawn images of a backbone with random weights, or of the network of an ONNX file. Its
+// steps take as long as those of any other run of this size.
+func SomeSteps(arch string, size, classes, images int) (runs.Spec, error) {
 	spec, err := Spec("quick", "minicar")
 	if err != nil {
 		return spec, err
 	}
-	if spec, err = spec.WithStart(arch, train.Random); err != nil {
+	start := train.Random
+	if train.IsNetworkFile(arch) {
+		start = ""
+	}
+	if spec, err = spec.WithStart(arch, start); err != nil {
 		return spec, err
 	}
 	spec.Size, spec.TrainClasses, spec.TestClasses = size, classes, 2
@@ -89,7 +96,8 @@ func someSteps(arch string, size, classes, images int) (runs.Spec, error) {
 // StepText returns the settings that determine the time of a step. The rule is left out: it takes a hundredth of a
 // step.
 func StepText(s runs.Spec) string {
-	text := fmt.Sprintf("%s, B=%d, %d px", s.Arch, s.Batch(), s.Size)
+	arch := cmp.Or(s.Arch, strings.TrimSuffix(filepath.Base(s.NetworkFile), ".onnx"))
+	text := fmt.Sprintf("%s, B=%d, %d px", arch, s.Batch(), s.Size)
 	if s.Precision != "" {
 		text += ", " + s.Precision
 	}
@@ -104,22 +112,23 @@ func StepText(s runs.Spec) string {
 
 // StepTime returns the median time in milliseconds of a few training steps of the size of a run's.
 func StepTime(ctx context.Context, c *backend.Choice, spec runs.Spec) (float64, error) {
-	s, err := someSteps(spec.Arch, spec.Size, spec.ClassesPerBatch, spec.ImagesPerClass)
+	s, err := SomeSteps(cmp.Or(spec.NetworkFile, spec.Arch), spec.Size, spec.ClassesPerBatch, spec.ImagesPerClass)
 	if err != nil {
 		return 0, err
 	}
 	s.Pad, s.Dim, s.Memory = spec.Pad, spec.Dim, spec.Memory
+	s.TrainOnly, s.Freeze, s.LoRA, s.FreezeBN = spec.TrainOnly, spec.Freeze, spec.LoRA, spec.FreezeBN
 	s.StepsPerEpoch = 5 // A step of the paper preset takes half a minute on a CPU.
-	times, _, err := timeSteps(ctx, c, s, 2)
+	times, _, err := TimeSteps(ctx, c, s, 2)
 	if err != nil {
 		return 0, err
 	}
 	return Measured("", "", "", times...).Value, nil
 }
 
-// timeSteps trains a run in a new store. It returns the milliseconds of each step, except the first ones, which compile
+// TimeSteps trains a run in a new store. It returns the milliseconds of each step, except the first ones, which compile
 // and fill the queue, and the peak memory in MB, as [watchPeak] does.
-func timeSteps(ctx context.Context, c *backend.Choice, spec runs.Spec, first int) (milliseconds []float64,
+func TimeSteps(ctx context.Context, c *backend.Choice, spec runs.Spec, first int) (milliseconds []float64,
 	peak float64, err error) {
 	var last time.Time
 	var watched func() float64
