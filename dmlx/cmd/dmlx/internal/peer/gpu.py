@@ -1,9 +1,10 @@
 """Compiles training steps of the ResNets for a GPU that need not be there, and prints what they would take of it.
 
-    pip install "jax[cuda12]==0.10.2" flax==0.12.8 torch torchvision
-    python dmlx/cmd/dmlx/internal/peer/gpu.py [--table one|several]
+    pip install "jax[cuda12]==0.10.2" flax==0.12.8 torch torchvision timm onnx onnxscript
+    python dmlx/cmd/dmlx/internal/peer/gpu.py [--table one|files|several]
 
-What it printed is kept in testdata/gpu.txt, a table of steps on one GPU and one of a large batch on several. It takes Go, a C compiler, and go-xla's CPU plugin.
+What it printed is kept in testdata/gpu.txt: tables of steps on one GPU, of steps of networks from ONNX files, and of a large batch on several
+GPUs. It takes Go, a C compiler, and go-xla's CPU plugin.
 
 XLA compiles for a GPU by its description (TARGET), so that all but the times can be known without one: that the step
 compiles, its memory, how many kernels it has, and how many bytes they read and write, which is what such networks
@@ -58,6 +59,18 @@ STEPS = [
     ("resnet50", "32x16", ["--precision", "bf16"]),
     ("resnet50", "32x16", ["--precision", "bf16", "--recompute"]),
     ("resnet50", "8x16", ["--precision", "bf16", "--micro-batch", "64"]),
+]
+# The same for networks of timm, from ONNX files.
+EFFICIENTNET, VIT, LAST = "efficientnet_lite0", "vit_small_patch16_224", ["--train-only", r"blocks\.(10|11)\.|^norm"]
+FILES = [
+    (VIT, "8x16", []),
+    (VIT, "8x16", ["--precision", "bf16"]),
+    (VIT, "8x16", ["--precision", "bf16", "--lora", r"attn\.qkv\.weight:8"]),
+    (VIT, "8x16", ["--precision", "bf16", *LAST]),
+    (VIT, "8x16", [*LAST, "--keep", "8GB"]),  # In float32 the frozen part is a program of its own.
+    (EFFICIENTNET, "8x16", []),
+    (EFFICIENTNET, "8x16", ["--precision", "bf16"]),
+    ("vit_base_patch16_224", "8x16", ["--precision", "bf16"]),
 ]
 # A batch of 4,096 images on several GPUs: classes and images, numbers of GPUs, network and other flags.
 LARGE_BATCH = "64x64"
@@ -126,12 +139,12 @@ class Recorder:
         self.plugin = f"{work}/pjrt_c_api_cuda_plugin.so"
         output("cc", "-shared", "-fPIC", "-I", header, "-o", self.plugin, f"{work}/plugin.c", "-ldl")
 
-    def data(self):
-        """A folder of images that suffice for a large batch, since those that come with the program do not."""
-        classes, images = map(int, LARGE_BATCH.split("x"))
+    def data(self, batch):
+        """A folder of as many images as a batch has, since those that come with the program are fewer, or many more."""
+        classes, images = map(int, batch.split("x"))
         chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        folder = self.work / "data"
-        for c in range(2 * classes):  # Half of them are the test set.
+        folder = self.work / f"data{batch}"
+        for c in range(0 if folder.exists() else 2 * classes):  # Half of them are the test set.
             (folder / f"{c:03}").mkdir(parents=True)
             for i in range(images):
                 rows = b"".join(b"\0" + bytes([c, i, y]) * 8 for y in range(8))
@@ -140,15 +153,32 @@ class Recorder:
                 (folder / f"{c:03}/{i:03}.png").write_bytes(png)
         return folder
 
+    def network(self, name):
+        """The ONNX file of a network of timm with random weights."""
+        path = self.work / f"{name}.onnx"
+        if not path.exists():
+            import sys
+
+            import timm
+
+            (self.work / "export.py").write_text(output(self.dmlx, "help", "onnx"))
+            sys.path.insert(0, str(self.work))
+            from export import export
+
+            export(timm.create_model(name, num_classes=0), str(path), 224, [0.5] * 3, [0.5] * 3)
+        return path
+
     def programs(self, arch, batch, flags, data="minicar", gpus=1):
         """Those of a step that have a network in them; the last one has its gradient."""
         with tempfile.TemporaryDirectory(dir=self.work) as out:
             env = dict(os.environ, GOMLX_BACKEND=f"xla:{self.plugin}", GOPJR_CUDA_CHECKS="0",
                        RECORD_CPU=self.cpu, RECORD_DIR=out)
-            env |= {"RECORD_LARGE": str(LARGE), "RECORD_COUNT": "2" if "--micro-batch" in flags else "1"}
+            two = "--micro-batch" in flags or "--keep" in flags  # The second one is the step's.
+            env |= {"RECORD_LARGE": str(LARGE), "RECORD_COUNT": "2" if two else "1"}
             env |= {"XLA_FLAGS": f"--xla_force_host_platform_device_count={gpus}", "DMLX_CACHE": f"{self.work}/cache"}
             flags = flags + ["--devices", str(gpus)]
-            command = [self.dmlx, "train", "--data", str(data), "--rule", "ours", "--arch", arch, "--weights", "random"]
+            command = [self.dmlx, "train", "--data", str(data), "--rule", "ours", "--arch", str(arch)]
+            command += [] if str(arch).endswith(".onnx") else ["--weights", "random"]
             command += ["--size", "224", "--batch", batch, "--store", f"{out}/store", *flags]
             done = subprocess.run(command, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
             if done.returncode:
@@ -326,6 +356,7 @@ def in_flax(topology, arch, batch, bf16):
 
 def in_pytorch(arch, batch, bf16):
     """GB that the kernels of a step of torchvision's network read and write in eager PyTorch, at least."""
+    import timm
     import torch
     import torchvision
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -342,7 +373,8 @@ def in_pytorch(arch, batch, bf16):
             return out
 
     with torch.device("meta"):
-        net = torchvision.models.get_model(arch, num_classes=64).to(memory_format=torch.channels_last)
+        net = torchvision.models.get_model(arch, num_classes=64) if "resnet" in arch else timm.create_model(arch, num_classes=64)
+        net = net.to(memory_format=torch.channels_last)
         x = torch.empty(batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
         if bf16:  # Autocast's types, but for the small copies of weights that it makes.
             net, x = net.to(torch.bfloat16), x.to(torch.bfloat16)
@@ -355,12 +387,35 @@ def in_pytorch(arch, batch, bf16):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", choices=["one", "several"], help="print one of the tables")
+    parser.add_argument("--table", choices=["one", "files", "several"], help="print one of the tables")
     table = parser.parse_args().table
-    if table != "several":
+    if table in (None, "one"):
         one_gpu()
-    if table != "one":
+    if table in (None, "files"):
+        networks_of_files()
+    if table in (None, "several"):
         several_gpus()
+
+
+def networks_of_files():
+    """The same for networks of ONNX files, whole and in part. PyTorch's bytes are those of the whole network."""
+    commit = output("git", "describe", "--always", "--dirty")
+    for gpu, description in TARGET.items():
+        topology = topology_of(description)
+        print(f"dmlx {commit} compiled for one {gpu}, without one; jax {importlib.metadata.version('jax')}, timm "
+              f"{importlib.metadata.version('timm')}, torch {importlib.metadata.version('torch')}; {datetime.date.today()}")
+        print(f"{'training step of an ONNX file, 224 px':72} {'memory':>9} {'moved':>9} {'kernels':>8} {'PyTorch, eager':>15}")
+        with tempfile.TemporaryDirectory() as work:
+            recorder = Recorder(work)
+            for arch, batch, flags in FILES:
+                classes, images = map(int, batch.split("x"))
+                programs = recorder.programs(recorder.network(arch), batch, flags, recorder.data(batch))
+                mine = taken(compile_for(topology, programs[-1]))
+                name = f"{arch}, B={classes * images} {' '.join(flags)}".replace(" --precision bf16", ", bf16")
+                row = "{:6.2f} GB {:6.1f} GB {:8d}".format(*mine)
+                if not {"--lora", "--train-only"} & set(flags):
+                    row += f" {in_pytorch(arch, classes * images, 'bf16' in flags):12.1f} GB"
+                print(f"{name:72} {row}", flush=True)
 
 
 def several_gpus():
@@ -373,7 +428,7 @@ def several_gpus():
         print(f"{f'training step, 224 px, B={classes * images}':44} {'GPUs':>5} {'memory of each':>15} {'exchanged by each':>18} {'collectives':>12}")
         with tempfile.TemporaryDirectory() as work:
             recorder = Recorder(work)
-            data = recorder.data()
+            data = recorder.data(LARGE_BATCH)
             for arch, flags in LARGE_STEPS:
                 for gpus in GPUS:
                     program = recorder.programs(arch, LARGE_BATCH, flags, data, gpus)[-1]
