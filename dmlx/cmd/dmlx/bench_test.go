@@ -56,7 +56,7 @@ func BenchmarkRecall(b *testing.B) { benchmark(b, "recall", 1, ours((*bench.Sess
 
 func ours(run func(*bench.Session, context.Context) error) func(*session, context.Context) error {
 	return func(s *session, ctx context.Context) error {
-		return run(&bench.Session{Choice: s.choice, Report: s.report}, ctx)
+		return run(&bench.Session{Choice: s.choice, Small: testing.Short(), Report: s.report}, ctx)
 	}
 }
 
@@ -182,11 +182,18 @@ var quickBatch = [2]int{64, 32}
 const surgeryLine = "surgery forward and backward"
 
 func (s *session) surgery(ctx context.Context) error {
-	for _, size := range [][2]int{quickBatch, {128, 64}, {512, 512}} {
+	sizes := [][2]int{quickBatch, {128, 64}, {512, 512}, {2048, 512}, {8192, 512}, {16384, 512}}
+	rules := []string{"ours", "table1-circle", "table1-ms"}
+	if testing.Short() {
+		sizes, rules = sizes[:1], rules[:1]
+	} else if bench.OnCPU(s.choice) {
+		sizes = sizes[:3]
+	}
+	for _, size := range sizes {
 		values, labels := bench.Gaussian(size[0], size[1])
 		x := tensors.FromFlatDataAndDimensions(values, size[0], size[1])
 		l := tensors.FromFlatDataAndDimensions(labels, size[0])
-		for _, name := range []string{"table1-circle", "table1-ms", "ours"} {
+		for _, name := range rules {
 			rule, err := dmlx.ParseRule(name)
 			if err != nil {
 				return err

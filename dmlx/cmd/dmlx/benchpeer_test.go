@@ -58,6 +58,7 @@ type peerLine struct {
 	Name, Size string
 	Ours       string // The name of this module's line to compare with.
 	Times      []float64
+	Peak       float64 // GB of the device's memory, or 0.
 }
 
 // measure returns what bench.py measures under a benchmark's name.
@@ -99,6 +100,9 @@ func (s *session) inTurn(ctx context.Context, name string, rounds int,
 		}
 		for _, l := range lines {
 			theirs = append(theirs, bench.Measured(l.Name, l.Size, "ms", l.Times...))
+			if l.Peak > 0 {
+				s.report(bench.Measured("memory of "+l.Name, l.Size, "GB", l.Peak))
+			}
 			beside[line{l.Name, l.Size}] = l.Ours
 		}
 	}

@@ -8,12 +8,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,12 +24,14 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"gonum.org/v1/plot/cmpimg"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -34,9 +39,20 @@ import (
 )
 
 var (
-	evidenceDir    = flag.String("evidence", "", "folder for the records of TestEvidence, which then runs at full size")
-	evidencePhotos = flag.String("evidence-photos", "", "folder of photographs to train Table 2 on")
-	evidenceTime   = flag.Duration("evidence-time", 9*time.Minute, "after it, TestEvidence begins no other check")
+	evidenceDir     = flag.String("evidence", "", "folder for the records of TestEvidence, which then runs at full size")
+	evidencePhotos  = flag.String("evidence-photos", "", "folder of photographs to train Table 2 on")
+	evidenceNetwork = flag.String("evidence-network", "", "ONNX file of the network to train on them")
+	evidenceTime    = flag.Duration("evidence-time", 9*time.Minute, "after it, TestEvidence begins no other check")
+	evidenceSmall   = flag.Bool("evidence-small", false, "rehearse in small, with records in the folder -evidence")
+	evidenceStep    = flag.String("evidence-step", "small 4 4 32", "what BenchmarkEvidenceStep trains: network, classes, "+
+		"images of each, pixels and precision: bf16, tf32 or bf16-recomputed")
+)
+
+// evidenceFile has all records of a folder, and evidencePage those that were recorded on a GPU, for people.
+const (
+	evidenceFile     = "evidence.json"
+	evidenceRecorded = "internal/peer/testdata/evidence.json"
+	evidencePage     = "../../../environment.md"
 )
 
 // evidence is a check of a device, such as a GPU that is lent for minutes. Each is a process of its own, which can be
@@ -51,14 +67,14 @@ type evidence struct {
 	env     []string
 }
 
-// record is what a check leaves in its file.
+// record is what a check leaves in the file of its folder.
 type record struct {
 	Check   string  `json:"check"`
 	About   string  `json:"about"`
-	State   string  `json:"state"` // "passed", "failed", "timed out" or "left out".
+	State   string  `json:"state"` // "passed", "failed", "timed out", "left out" or "not run".
 	Why     string  `json:"why,omitempty"`
 	Small   bool    `json:"small,omitempty"` // A rehearsal, no measurement.
-	Backend string  `json:"backend"`         // GOMLX_BACKEND, or "" for the default.
+	Backend string  `json:"backend"`         // GOMLX_BACKEND, or "" for the default. It names the plugin.
 	GPU     string  `json:"gpu,omitempty"`   // Name, driver and memory, as nvidia-smi prints them.
 	Machine string  `json:"machine"`
 	Version string  `json:"version"`
@@ -67,103 +83,158 @@ type record struct {
 	Output  any     `json:"output,omitempty"` // JSON, or lines of text.
 }
 
-// tests returns the arguments that run a test or benchmark of this program.
-func tests(pattern string, more ...string) []string {
-	return append([]string{"-test.run", "^$", "-test.timeout", "0", "-test.benchtime", "1x", "-test.bench",
-		"^(" + pattern + ")$"}, more...)
-}
+// recordPlace stands for the file in the arguments of a benchmark.
+const recordPlace = "RECORD"
 
-// besidePeer returns a check that measures benchmarks, beside other libraries if a Python is given.
-func besidePeer(name, about, pattern string, limit time.Duration) evidence {
+// measures returns a check that is a benchmark of this program, beside other libraries if a Python is given. small
+// tells whether it is rehearsed.
+func measures(name, about, benchmark string, limit time.Duration, rehearsed bool, more ...string) evidence {
 	return evidence{name: name, about: about, limit: limit, command: func(small bool) ([]string, string) {
-		if small {
-			return nil, "a measurement"
+		args := append([]string{"-test.run", "^$", "-test.timeout", "0", "-test.benchtime", "1x", "-test.bench",
+			"^" + benchmark + "$", "-record", recordPlace}, more...)
+		switch {
+		case small && !rehearsed:
+			return nil, "another size of a check that is rehearsed"
+		case small:
+			args = append(args, "-test.short")
+		case *benchPeer != "":
+			args = append(args, "-peer", *benchPeer)
+		case slices.ContainsFunc(more, func(s string) bool { return strings.HasPrefix(s, "vit_") }):
+			return nil, "no -peer, which exports the network"
 		}
-		var peer []string
-		if *benchPeer != "" {
-			peer = []string{"-peer", *benchPeer}
-		}
-		return tests(pattern, peer...), ""
+		return args, ""
 	}}
 }
 
-// inProcess returns a check that is one of the benchmarks below: it prints a JSON object.
-func inProcess(name, about, benchmark string, limit time.Duration, env ...string) evidence {
-	return evidence{name: name, about: about, limit: limit, env: env,
-		command: func(small bool) ([]string, string) {
-			if small {
-				return tests(benchmark, "-test.short"), ""
+// step returns a check of a training step, with the arguments of -evidence-step.
+func step(at string, rehearsed bool, env ...string) evidence {
+	e := measures("step "+at, "time and memory of a training step", "BenchmarkEvidenceStep", 3*time.Minute, rehearsed,
+		"-evidence-step", at)
+	e.env = env
+	return e
+}
+
+// parity returns a check of ten training steps beside PyTorch's.
+func parity(arch, precision string, rehearsed bool) evidence {
+	e := evidence{name: strings.TrimSpace("parity " + arch + " " + precision), limit: 3 * time.Minute, peer: true,
+		about: "ten training steps beside PyTorch's in float64 and on the same device"}
+	e.command = func(small bool) ([]string, string) {
+		args := []string{"internal/peer/parity.py", "--json", "--backends", cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"),
+			"--dmlx", os.Args[0], "--arch", arch, "--rules", "cos-orth/lin-ms/cir", "--precision", precision}
+		switch {
+		case small && !rehearsed:
+			return nil, "another network of a check that is rehearsed"
+		case small:
+			args = append(args, "--steps", "2")
+		case gpu(context.Background()) != "":
+			args = append(args, "--device", "cuda")
+		}
+		return args, ""
+	}
+	return e
+}
+
+// table2 returns a check that trains Table 2 by the whole network of a file, in the setting of photographs.md and at a
+// third of the rate chosen there for its last stages. Its runs stay in the folder of the records, so that more seeds go
+// on from fewer.
+func table2(seeds string, rehearsed bool) evidence {
+	return evidence{name: "table2 seeds " + seeds, about: "Table 2 on photographs, by a whole network of an ONNX file",
+		limit: 9 * time.Minute, command: func(small bool) ([]string, string) {
+			args := []string{"reproduce", "table2", "--json", "--jobs", "1", "--no-bundled", "--seeds", seeds,
+				"--separated", "none"}
+			switch {
+			case small && !rehearsed:
+				return nil, "more seeds of a check that is rehearsed"
+			case small:
+				return append(args, "--preset", "smoke", "--steps", "1", "--lr", "0.01", "--fine-grained", "minicar", "--arch",
+					"../../onnx/testdata/vit_tiny.onnx", "--store", filepath.Join(os.TempDir(), fmt.Sprint("dmlx-", os.Getpid()))), ""
+			case *evidencePhotos == "" || *evidenceNetwork == "":
+				return nil, "no -evidence-photos or no -evidence-network"
 			}
-			return tests(benchmark), ""
+			return append(args, "--preset", "../../paper/photographs-long.toml", "--train-only", ".", "--lr", "0.2",
+				"--fine-grained", *evidencePhotos, "--arch", *evidenceNetwork, "--store", filepath.Join(*evidenceDir, "runs")), ""
 		}}
 }
 
 // allEvidence are the checks, the most telling first.
-var allEvidence = []evidence{
-	{name: "backend", about: "the backend opens: its plugin, devices and versions", limit: time.Minute,
-		command: func(bool) ([]string, string) { return []string{"doctor", "--json"}, "" }},
-	inProcess("rules", "gradients of the 168 rules and of the losses beside the Go backend's", "BenchmarkEvidenceRules",
-		4*time.Minute),
-	{name: "steps", about: "ten training steps beside PyTorch's in float64 and float32", limit: 6 * time.Minute,
-		peer: true, command: func(small bool) ([]string, string) {
-			args := []string{"internal/peer/parity.py", "--backends", cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), "--dmlx"}
-			if small {
-				return append(args, os.Args[0], "--arch", "small", "--steps", "2"), ""
-			}
-			return append(args, os.Args[0]), ""
-		}},
-	inProcess("resume", "an interrupted run has the bits of a whole one", "BenchmarkEvidenceResume", 3*time.Minute),
-	inProcess("resume-deterministic", "the same with XLA's deterministic operations", "BenchmarkEvidenceResume",
-		3*time.Minute, "XLA_FLAGS=--xla_gpu_deterministic_ops=true"),
-	besidePeer("speed", "training steps beside PyTorch's", "BenchmarkStep|BenchmarkResNet", 9*time.Minute),
-	besidePeer("op", "gradient surgery and losses beside pytorch-metric-learning", "BenchmarkSurgery|BenchmarkLosses",
-		6*time.Minute),
-	besidePeer("recall", "recall of as many images as Stanford Online Products has", "BenchmarkRecall", 4*time.Minute),
-	besidePeer("input", "photographs decoded, and batches cut from them", "BenchmarkInput", 4*time.Minute),
-	{name: "table2", about: "Table 2 on photographs, by a ResNet-18 from random weights", limit: 9 * time.Minute,
-		command: func(small bool) ([]string, string) {
-			args := []string{"reproduce", "table2", "--json", "--jobs", "1", "--out", filepath.Join(*evidenceDir, "table2")}
-			switch {
-			case small:
-				return nil, "a training"
-			case *evidencePhotos == "":
-				return nil, "no -evidence-photos"
-			}
-			return append(args, "--fine-grained", *evidencePhotos, "--arch", "resnet18", "--weights", "random", "--size",
-				"112"), ""
-		}},
+func allEvidence() []evidence {
+	deterministic := measures("resume deterministic", "an interrupted run with XLA's deterministic operations has them",
+		"BenchmarkEvidenceResume", 3*time.Minute, true)
+	deterministic.env = []string{"XLA_FLAGS=--xla_gpu_deterministic_ops=true"}
+	tf32 := "GOMLX_BACKEND=" + cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla:cuda") + ",tf32"
+	return []evidence{
+		{name: "backend", about: "the backend opens: its plugin, devices and versions", limit: time.Minute,
+			command: func(bool) ([]string, string) { return []string{"doctor", "--json"}, "" }},
+		measures("rules", "gradients of the 168 rules and of the losses beside the Go backend's", "BenchmarkEvidenceRules",
+			4*time.Minute, true),
+		parity("resnet18", "", false), parity("vit", "", true), parity("resnet50", "bf16", false),
+		measures("resume", "an interrupted run has the bits of a whole one", "BenchmarkEvidenceResume", 3*time.Minute, true),
+		deterministic,
+		step("resnet50 8 16 224 bf16", false), step("vit_small_patch16_224 8 16 224 bf16", false),
+		step("resnet50 32 16 224 bf16", false), step("resnet50 8 16 224", false),
+		measures("op", "gradient surgery beside pytorch-metric-learning", "BenchmarkSurgery", 3*time.Minute, true),
+		measures("recall", "recall of as many images as Stanford Online Products has", "BenchmarkRecall", 3*time.Minute,
+			true),
+		measures("input", "photographs decoded, batches cut from them and copied to the device", "BenchmarkInput",
+			2*time.Minute, true),
+		table2("1", true), table2("1-3", false),
+		parity("small", "bf16", true), parity("vit", "bf16", false), parity("resnet18", "bf16", false),
+		parity("resnet50", "", false), parity("small", "", false),
+		step("small 4 4 32", true), step("resnet18 8 16 224 bf16", false), step("resnet18 8 16 224", false),
+		step("vit_small_patch16_224 8 16 224", false), step("vit_small_patch16_224 8 16 224 tf32", false, tf32),
+		step("vit_base_patch16_224 8 16 224 bf16", false), step("vit_small_patch16_224 32 16 224 bf16", false),
+		step("resnet50 8 16 224 bf16-recomputed", false), step("resnet50 32 16 224 bf16-recomputed", false),
+		step("resnet18 32 16 224 bf16", false), step("vit_base_patch16_224 32 16 224 bf16", false),
+		measures("losses", "losses beside pytorch-metric-learning", "BenchmarkLosses", 5*time.Minute, false),
+		table2("1-5", false),
+	}
 }
 
-// TestEvidence runs all checks in order and leaves a record of each in the folder -evidence, at once. A check that has
-// passed there with the same program and backend is not run again, so that calls can follow each other:
+// TestEvidence runs all checks in order and leaves their records in a file of the folder -evidence, each at once. A
+// check that has passed there with the same program and backend is not run again, so that calls can follow each other:
 //
 //	go test -c -o dmlx.test ./dmlx/cmd/dmlx && cd dmlx/cmd/dmlx
 //	GOMLX_BACKEND=xla:PLUGIN dmlx.test -test.run TestEvidence -test.v -evidence DIR -peer PYTHON
 //
-// Without -evidence it rehearses: small, and without what only measures.
+// Without -evidence it rehearses, in small.
 func TestEvidence(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
 	}
-	dir, small := *evidenceDir, *evidenceDir == ""
-	if small {
+	dir, small, version := *evidenceDir, *evidenceSmall || *evidenceDir == "", evidenceVersion()
+	if dir == "" {
 		dir = t.TempDir()
 	}
-	begin := time.Now()
-	for _, e := range allEvidence {
-		file := filepath.Join(dir, e.name+".json")
-		if there, err := readRecord(file); err == nil && there.State == "passed" && there.Version == runs.Version() &&
-			there.Backend == os.Getenv("GOMLX_BACKEND") {
-			t.Logf("%s: passed before, on %s", e.name, there.Date)
+	begin, file, passed := time.Now(), filepath.Join(dir, evidenceFile), make(map[string]record)
+	earlier, err := readRecords(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range earlier {
+		if r.State == "passed" && r.Version == version && r.Small == small && r.Backend == os.Getenv("GOMLX_BACKEND") {
+			passed[r.Check] = r
+		}
+	}
+	var records []record
+	for _, e := range allEvidence() {
+		r, before := passed[e.name]
+		if !before {
+			r = record{Check: e.name, About: e.about, State: "not run", Small: small, Backend: os.Getenv("GOMLX_BACKEND"),
+				Machine: runs.Machine(), Version: version, Date: time.Now().UTC().Format(time.RFC3339)}
+		}
+		records = append(records, r)
+	}
+	for i, e := range allEvidence() {
+		r := &records[i]
+		if r.State == "passed" {
+			t.Logf("%s: passed before, on %s", e.name, r.Date)
 			continue
 		}
-		r := record{State: "left out", Why: "no time was left"}
 		if left := *evidenceTime - time.Since(begin); small || left > 10*time.Second {
-			r = e.run(t.Context(), small, left)
+			e.run(t.Context(), r, left)
+			r.Date, r.GPU = time.Now().UTC().Format(time.RFC3339), gpu(t.Context())
 		}
-		r.Check, r.About, r.Small, r.Backend, r.Machine = e.name, e.about, small, os.Getenv("GOMLX_BACKEND"), runs.Machine()
-		r.Version, r.Date, r.GPU = runs.Version(), time.Now().UTC().Format(time.RFC3339), gpu(t.Context())
-		if err := durable.WriteJSON(file, r); err != nil {
+		if err := durable.WriteJSON(file, records); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %s, %.1f s %s", e.name, r.State, r.Seconds, r.Why)
@@ -173,12 +244,19 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-func readRecord(file string) (r record, err error) {
+// evidenceVersion is the commit that travel.sh packed, since git does not tell it there.
+func evidenceVersion() string { return cmp.Or(os.Getenv("DMLX_EVIDENCE_VERSION"), runs.Version()) }
+
+// readRecords reads the records of a file, or none if there is none.
+func readRecords(file string) (records []record, err error) {
 	raw, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(raw, &r)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return r, err
+	if err == nil {
+		err = json.Unmarshal(raw, &records)
+	}
+	return records, err
 }
 
 // gpu returns what nvidia-smi says of the first GPU, or "".
@@ -192,20 +270,21 @@ func gpu(ctx context.Context) string {
 	return strings.TrimSpace(line)
 }
 
-// run runs a check within its limit and what is left of the time.
-func (e evidence) run(ctx context.Context, small bool, left time.Duration) (r record) {
-	args, why := e.command(small)
-	if e.peer && *benchPeer == "" {
+// run runs a check within its limit and what is left of the time, and sets the record.
+func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
+	args, why := e.command(r.Small)
+	switch {
+	case e.peer && *benchPeer == "":
 		args, why = nil, "no -peer"
+	case strings.Contains(strings.Join(e.env, " "), "xla_gpu") && !strings.Contains(r.Backend, "cuda"):
+		args, why = nil, "not on CUDA"
 	}
+	r.State, r.Why = "left out", why
 	if args == nil {
-		return record{State: "left out", Why: why}
-	}
-	if strings.Contains(strings.Join(e.env, " "), "xla_gpu") && !strings.Contains(os.Getenv("GOMLX_BACKEND"), "cuda") {
-		return record{State: "left out", Why: "not on CUDA"}
+		return
 	}
 	limit := e.limit
-	if !small {
+	if !r.Small {
 		limit = min(limit, left)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -213,6 +292,16 @@ func (e evidence) run(ctx context.Context, small bool, left time.Duration) (r re
 	program := os.Args[0]
 	if e.peer {
 		program = *benchPeer
+	}
+	scratch, err := os.MkdirTemp("", "dmlx-evidence-")
+	if err != nil {
+		r.State, r.Why = "failed", err.Error()
+		return
+	}
+	defer os.RemoveAll(scratch)
+	lines := filepath.Join(scratch, "lines.json")
+	if i := slices.Index(args, recordPlace); i >= 0 {
+		args[i] = lines
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -222,8 +311,11 @@ func (e evidence) run(ctx context.Context, small bool, left time.Duration) (r re
 		cmd.Env = append(cmd.Env, "DMLX_TEST_COMMAND=1")
 	}
 	start := time.Now()
-	err := cmd.Run()
-	r = record{State: "passed", Seconds: time.Since(start).Seconds(), Output: output(stdout.String())}
+	err = cmd.Run()
+	r.State, r.Why, r.Seconds, r.Output = "passed", "", time.Since(start).Seconds(), output(stdout.String())
+	if raw, err := os.ReadFile(lines); err == nil {
+		r.Output = output(string(raw))
+	}
 	switch {
 	case ctx.Err() != nil:
 		r.State, r.Why = "timed out", fmt.Sprintf("after %s", limit)
@@ -231,7 +323,6 @@ func (e evidence) run(ctx context.Context, small bool, left time.Duration) (r re
 		r.State, r.Why = "failed", err.Error()
 		r.Output = []any{r.Output, output(stderr.String())}
 	}
-	return r
 }
 
 // output is the JSON object that a program printed, or its lines.
@@ -250,6 +341,202 @@ func output(printed string) any {
 	return lines[max(0, len(lines)-most):]
 }
 
+// result is a record's result in a cell of a table.
+func (r record) result() string {
+	if r.State != "passed" {
+		return strings.TrimSuffix(r.State+": "+r.Why, ": ")
+	}
+	var v struct {
+		Summary string
+		Lines   []bench.Measurement
+	}
+	raw, err := json.Marshal(r.Output)
+	if err != nil || json.Unmarshal(raw, &v) != nil { // Lines of text.
+		return r.State
+	}
+	parts := []string{cmp.Or(v.Summary, r.State)}
+	for _, m := range v.Lines {
+		if !strings.HasSuffix(m.Name, ", bests") {
+			parts = append(parts, fmt.Sprintf("%s, %s: %.3g %s", m.Name, m.Size, m.Value, m.Unit))
+		}
+	}
+	return strings.Join(parts, "<br>")
+}
+
+// evidenceText is what environment.md says of the records of a GPU.
+func evidenceText(records []record) string {
+	var s, rows strings.Builder
+	var head string
+	var abouts []string
+	missing, all := make(map[string][]string), make(map[string]int)
+	for _, e := range allEvidence() {
+		if all[e.about]++; all[e.about] == 1 {
+			abouts = append(abouts, e.about)
+		}
+		i := slices.IndexFunc(records, func(r record) bool { return r.Check == e.name && r.GPU != "" && !r.Small })
+		if i < 0 || records[i].State == "not run" || records[i].State == "left out" {
+			missing[e.about] = append(missing[e.about], e.name)
+			continue
+		}
+		r := records[i]
+		head = fmt.Sprintf("On %s, on %s, by %s:\n\n", r.GPU, r.Date[:len(time.DateOnly)], r.Version)
+		fmt.Fprintf(&rows, "| %s: %s | %s |\n", r.Check, r.About, r.result())
+	}
+	s.WriteString(head + "| check | result |\n|---|---|\n" + rows.String())
+	for _, about := range abouts {
+		switch names := missing[about]; len(names) {
+		case 0:
+		case all[about]:
+			fmt.Fprintf(&s, "| %s | not run |\n", about)
+		default:
+			fmt.Fprintf(&s, "| %s | not run: %s |\n", about, strings.Join(names, ", "))
+		}
+	}
+	return s.String()
+}
+
+// TestEvidencePage checks that environment.md says what the records of a GPU say, and what was not run. -regen writes
+// it anew. The records are a file of TestEvidence, put into its place.
+func TestEvidencePage(t *testing.T) {
+	records, err := readRecords(evidenceRecorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- Records of a GPU: go test ./dmlx/cmd/dmlx -run EvidencePage -regen -->\n", "<!-- end -->\n"
+	raw, err := os.ReadFile(evidencePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(raw), begin)
+	have, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the records: want a line %q and %q", evidencePage, begin, end)
+	}
+	want := evidenceText(records)
+	if *cmpimg.GenerateTestData {
+		if err := durable.WriteFile(evidencePage, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if have != want {
+		t.Errorf("%s does not say what %s says: go test ./dmlx/cmd/dmlx -run EvidencePage -regen\nwant %s", evidencePage,
+			evidenceRecorded, want)
+	}
+	text := evidenceText([]record{
+		{Check: "rules", About: "gradients", State: "passed", GPU: "a GPU", Date: "2026-01-02T03:04:05Z", Version: "v1",
+			Output: map[string]any{"summary": "well"}},
+		{Check: "op", About: "surgery", State: "timed out", Why: "after 1s", GPU: "a GPU", Date: "2026-01-02T03:04:05Z",
+			Version: "v1"},
+		{Check: "resume", State: "passed"}, // Of a CPU.
+	})
+	for _, part := range []string{"On a GPU, on 2026-01-02, by v1", "| rules: gradients | well |", "timed out: after 1s",
+		"| an interrupted run has the bits of a whole one | not run |"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %s", part, text)
+		}
+	}
+}
+
+// BenchmarkEvidenceStep times a training step, and compares the memory of its program with what gpu.py foretold.
+func BenchmarkEvidenceStep(b *testing.B) {
+	at := append(strings.Fields(*evidenceStep), "")[:5]
+	arch, precision := at[0], at[4]
+	var numbers [3]int
+	for i := range numbers {
+		n, err := strconv.Atoi(at[1+i])
+		if err != nil {
+			b.Fatalf("-evidence-step %q: %v", *evidenceStep, err)
+		}
+		numbers[i] = n
+	}
+	dump := b.TempDir() // Before the plugin is loaded, which reads the variable.
+	b.Setenv("XLA_FLAGS", strings.TrimSpace(os.Getenv("XLA_FLAGS")+" --xla_dump_to="+dump))
+	if strings.HasPrefix(arch, "vit_") {
+		arch = exportNetwork(b, arch)
+	}
+	spec, err := bench.SomeSteps(arch, numbers[2], numbers[0], numbers[1])
+	if err != nil {
+		b.Fatal(err)
+	}
+	if strings.HasPrefix(precision, train.BFloat16) {
+		spec.Memory = train.Memory{Precision: train.BFloat16, Recompute: precision != train.BFloat16}
+	}
+	size := bench.StepText(spec)
+	if precision == "tf32" {
+		size += ", tf32"
+	}
+	peer := strings.TrimSpace(fmt.Sprintln("train", at[0], spec.Batch(), spec.Size, precision))
+	benchmark(b, peer, 1, func(s *session, ctx context.Context) error {
+		times, _, err := bench.TimeSteps(ctx, s.choice, spec, 2)
+		if err != nil {
+			return err
+		}
+		s.report(bench.Measured("training step", size, "ms", times...))
+		for name, gb := range map[string]float64{"memory of the step's program": programMemory(b, dump),
+			"memory that gpu.txt foretells": foretold(b, size)} {
+			if gb > 0 {
+				s.report(bench.Measured(name, size, "GB", gb))
+			}
+		}
+		return nil
+	})
+}
+
+// exportNetwork has the peer write the ONNX file of a network of timm.
+func exportNetwork(b *testing.B, name string) (file string) {
+	python, err := openPeer()
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	file, script := filepath.Join(dir, name+".onnx"), filepath.Join(dir, "export.py")
+	if err := os.WriteFile(script, []byte(onnx.Export), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := python.measure("export " + name + " " + file + " " + script); err != nil {
+		b.Fatal(err)
+	}
+	return file
+}
+
+// programMemory is the greatest memory in GB that a program takes of those that XLA has dumped: of arguments, results
+// and what lies between. It is 0 on another backend.
+func programMemory(b *testing.B, dump string) (gb float64) {
+	files, err := filepath.Glob(filepath.Join(dump, "*memory-usage-report.txt"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, total := range regexp.MustCompile(`Total bytes(?: used)?: (\d+)`).FindAllSubmatch(raw, -1) {
+			bytes, err := strconv.ParseFloat(string(total[1]), 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			gb = max(gb, bytes/1e9)
+		}
+	}
+	return gb
+}
+
+// foretold is the memory in GB of a step in gpu.txt, or 0.
+func foretold(b *testing.B, size string) (gb float64) {
+	raw, err := os.ReadFile("internal/peer/testdata/gpu.txt")
+	if err != nil {
+		b.Fatal(err)
+	}
+	name := regexp.QuoteMeta(strings.Replace(size, ", 224 px", "", 1))
+	if found := regexp.MustCompile(`(?m)^` + name + ` {2,}([0-9.]+) GB`).FindSubmatch(raw); found != nil {
+		gb, err = strconv.ParseFloat(string(found[1]), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return gb
+}
+
 // BenchmarkEvidenceRules compares gradients on the backend with the Go backend's, and fails beyond a relative distance
 // of 1e-5. It prints the greatest, and the rule or loss that has it.
 func BenchmarkEvidenceRules(b *testing.B) {
@@ -265,38 +552,58 @@ func BenchmarkEvidenceRules(b *testing.B) {
 	if testing.Short() {
 		names, published = names[:3], published[:2]
 	}
-	distances := make(map[string]float64)
+	// A graph has many of them, since XLA takes a while for each graph; k is the number of proxies of each class.
+	type gradient func(in []*graph.Node) *graph.Node
+	builds, byProxies := make(map[string]gradient), make(map[int][]string)
 	for _, name := range names {
 		rule, err := dmlx.ParseRule(name)
 		if err != nil {
 			b.Fatal(err)
 		}
-		distances[name] = gradientDistance(b, choice.Backend, reference, 0, func(in []*graph.Node) *graph.Node {
+		builds[name], byProxies[0] = func(in []*graph.Node) *graph.Node {
 			f, _ := dmlx.Surgery(in[0], in[1], rule)
 			return graph.Gradient(graph.ReduceAllSum(f), in[0])[0]
-		})
+		}, append(byProxies[0], name)
 	}
 	for _, name := range published {
 		l, err := losses.Parse(name)
 		if err != nil {
 			b.Fatal(err)
 		}
-		distances["loss "+name] = gradientDistance(b, choice.Backend, reference, losses.PerClass(l),
-			func(in []*graph.Node) *graph.Node { return lossAndGradients(l, in)[1] })
+		k := losses.PerClass(l)
+		builds["loss "+name] = func(in []*graph.Node) *graph.Node { return lossAndGradients(l, in)[1] }
+		byProxies[k] = append(byProxies[k], "loss "+name)
+	}
+	distances := make(map[string]float64)
+	for k, all := range byProxies {
+		for some := range slices.Chunk(all, 24) {
+			apart := gradientDistances(b, choice.Backend, reference, k, func(in []*graph.Node) (out []*graph.Node) {
+				for _, name := range some {
+					out = append(out, builds[name](in))
+				}
+				return out
+			})
+			for i, name := range some {
+				distances[name] = apart[i]
+			}
+		}
 	}
 	worst := slices.MaxFunc(slices.Sorted(maps.Keys(distances)), func(x, y string) int {
 		return int(math.Copysign(1, distances[x]-distances[y]))
 	})
-	printJSON(b, map[string]any{"rules": len(names), "losses": len(published), "greatest": distances[worst], "of": worst,
+	recordEvidence(b, map[string]any{"summary": fmt.Sprintf("at most %.1g of the gradient apart, %s", distances[worst],
+		worst), "rules": len(names), "losses": len(published), "greatest": distances[worst], "of": worst,
 		"distances": distances})
 	if !(distances[worst] <= 1e-5) {
 		b.Fatalf("%s differs by %g", worst, distances[worst])
 	}
 }
 
-// gradientDistance is the length of the difference of a gradient on two backends over the gradient's. k is the number
-// of proxies of each class.
-func gradientDistance(b *testing.B, one, other compute.Backend, k int, build func([]*graph.Node) *graph.Node) float64 {
+// gradientDistances are the lengths of the differences of gradients on two backends over the gradients'. k is the
+// number of proxies of each class.
+func gradientDistances(
+	b *testing.B, one, other compute.Backend, k int, build func([]*graph.Node) []*graph.Node,
+) (distances []float64) {
 	const n, dim = 64, 32
 	values, labels := bench.Gaussian(n, dim)
 	rows := k * (int(labels[n-1]) + 1)
@@ -306,7 +613,7 @@ func gradientDistance(b *testing.B, one, other compute.Backend, k int, build fun
 	for i := range of {
 		of[i] = int64(i / k)
 	}
-	var got [2][]float32
+	var got [2][][]float32
 	for i, on := range []compute.Backend{one, other} {
 		in := []any{tensors.FromFlatDataAndDimensions(values, n, dim), tensors.FromFlatDataAndDimensions(labels, n)}
 		if k > 0 {
@@ -320,18 +627,23 @@ func gradientDistance(b *testing.B, one, other compute.Backend, k int, build fun
 		if err != nil {
 			b.Fatal(err)
 		}
-		got[i] = tensors.MustCopyFlatData[float32](out[0])
+		for _, t := range out {
+			got[i] = append(got[i], tensors.MustCopyFlatData[float32](t))
+		}
 		exec.Finalize()
 	}
-	difference, length := 0., 0.
-	for i, want := range got[1] {
-		difference += math.Pow(float64(got[0][i]-want), 2)
-		length += math.Pow(float64(want), 2)
+	for g, gradient := range got[1] {
+		difference, length := 0., 0.
+		for i, want := range gradient {
+			difference += math.Pow(float64(got[0][g][i]-want), 2)
+			length += math.Pow(float64(want), 2)
+		}
+		if length == 0 {
+			length = 1
+		}
+		distances = append(distances, math.Sqrt(difference/length))
 	}
-	if length == 0 {
-		return math.Sqrt(difference)
-	}
-	return math.Sqrt(difference / length)
+	return distances
 }
 
 // BenchmarkEvidenceResume trains a smoke run whole, and again with an interruption in the middle, and compares the
@@ -381,17 +693,23 @@ func BenchmarkEvidenceResume(b *testing.B) {
 		}
 	}
 	same := maps.Equal(results[0].Files, results[1].Files) && maps.Equal(results[0].Recall, results[1].Recall)
-	printJSON(b, map[string]any{"steps": spec.Steps(), "interrupted_at": stopped, "same_bits": same,
+	recordEvidence(b, map[string]any{"summary": fmt.Sprintf("the same bits: %v", same), "steps": spec.Steps(),
+		"interrupted_at": stopped, "same_bits": same,
 		"files": []any{results[0].Files, results[1].Files}})
 	if !same || stopped == 0 {
 		b.Fatalf("interrupted at step %d; the same bits: %v", stopped, same)
 	}
 }
 
-func printJSON(b *testing.B, v any) {
+// recordEvidence appends a result to the file of -record, or prints it.
+func recordEvidence(b *testing.B, v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		b.Fatal(err)
 	}
-	fmt.Printf("\n%s\n", raw) // The benchmark's name stands in the line before it.
+	if *benchRecord == "" {
+		b.Logf("%s", raw)
+	} else if err := os.WriteFile(*benchRecord, append(raw, '\n'), 0o644); err != nil {
+		b.Fatal(err)
+	}
 }

@@ -73,8 +73,8 @@ func (b *Session) ResNet(ctx context.Context) error {
 	return nil
 }
 
-// SomeSteps returns a short run on drawn images of a backbone with random weights, or of the network of an ONNX file. Its
-// steps take as long as those of any other run of this size.
+// SomeSteps returns a short run on drawn images of a backbone with random weights, or of the network of an ONNX file.
+// Its steps take as long as those of any other run of this size.
 func SomeSteps(arch string, size, classes, images int) (runs.Spec, error) {
 	spec, err := Spec("quick", "minicar")
 	if err != nil {

@@ -2,11 +2,13 @@
 benchpeer_test.go.
 
 The argument is the device, cpu or cuda. The first line of the output says that the libraries are loaded. Each line of
-the input names what to time: surgery, losses, step, resnet, convolution, input or recall; the answer is a line of JSON.
-So the caller can measure something else in between, and ask again. Photographs and faiss are the CPU's in any case.
+the input names what to time: surgery, losses, step, resnet, convolution, input, recall, or "train NAME B PIXELS PRECISION";
+"export NAME FILE SCRIPT" writes the ONNX file of a network of timm by the script of `dmlx help onnx`. The answer is a line
+of JSON. So the caller can measure something else in between, and ask again. Photographs and faiss are the CPU's in any case.
 """
 
 import concurrent.futures
+import contextlib
 import functools
 import io
 import json
@@ -15,13 +17,20 @@ import statistics
 import sys
 import time
 
-import faiss
 import numpy
 import PIL.Image
 import torch
 import torchvision
-from pytorch_metric_learning import distances, losses, miners
 from small import Small
+
+try:  # What is measured without them is measured.
+    import faiss
+except ImportError:
+    faiss = None
+try:
+    from pytorch_metric_learning import distances, losses, miners
+except ImportError:
+    losses = None
 
 device = sys.argv[1]
 if device == "cuda" and not torch.cuda.is_available():
@@ -29,7 +38,8 @@ if device == "cuda" and not torch.cuda.is_available():
 torch.set_default_device(device)
 torch.set_num_threads(os.cpu_count())
 torch.backends.cudnn.benchmark = True  # Convolutions of float32 are TF32's on a GPU, as XLA's are.
-faiss.omp_set_num_threads(os.cpu_count())
+if faiss:
+    faiss.omp_set_num_threads(os.cpu_count())
 lines, slow = [], set()
 
 
@@ -50,7 +60,12 @@ def measure(step, least=1):
 def timed(name, ours, size, step, least=1):
     if (name, size) in slow:  # What takes seconds is not asked for twice.
         return
-    lines.append({"Name": name, "Ours": ours, "Size": size, "Times": measure(step, least)})
+    try:
+        times = measure(step, least)
+    except torch.OutOfMemoryError:
+        print(f"{name}, {size}: no memory left", file=sys.stderr)
+        return slow.add((name, size))
+    lines.append({"Name": name, "Ours": ours, "Size": size, "Times": times})
     if min(lines[-1]["Times"]) > 2000:
         slow.add((name, size))
 
@@ -61,7 +76,9 @@ def batch(b, d):
 
 
 def surgery():
-    for b, d in ((128, 64), (512, 512)):
+    for b, d in ((128, 64), (512, 512), (2048, 512), (8192, 512), (16384, 512))[: 5 if device == "cuda" else 2]:
+        if not losses:
+            break
         x, labels = batch(b, d)
         peers = {
             "PML multi-similarity with its miner": (losses.MultiSimilarityLoss(), miners.MultiSimilarityMiner()),
@@ -80,6 +97,8 @@ def surgery():
 
 
 def each_loss():
+    if not losses:
+        return
     b, d = 512, 512
     x, labels = batch(b, d)
     c = int(labels.max()) + 1
@@ -165,39 +184,59 @@ def quick():
         timed(name, "training step", "quick minicar, B=64, 32 px", step)
 
 
-def training(name, b, bf16, compiled):
-    """A training step of one of torchvision's networks; its images are on the device already."""
-    images, labels = torch.rand(b, 3, 224, 224), torch.arange(b) // 4
-    net = torchvision.models.get_model(name, num_classes=32).to(memory_format=torch.channels_last)
+def training(name, b, side, precision, compiled):
+    """A training step of a network of torchvision or timm; its images are on the device already."""
+    images, labels = torch.rand(b, 3, side, side), torch.arange(b) // 4
+    if "resnet" in name:
+        net = torchvision.models.get_model(name, num_classes=64)
+    else:
+        import timm
+
+        net = timm.create_model(name, num_classes=64)
+    net = net.to(memory_format=torch.channels_last).train()
     descent = torch.optim.SGD(net.parameters(), lr=1e-3)
-    loss, miner = losses.TripletMarginLoss(), miners.BatchEasyHardMiner(pos_strategy="easy", neg_strategy="hard")
     forward = torch.compile(net) if compiled else net
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
 
     def step():
         descent.zero_grad()
-        with torch.autocast(device, torch.bfloat16, enabled=bf16):
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
             x = forward(images.contiguous(memory_format=torch.channels_last)).float()
-        loss(x, labels, miner(x, labels)).backward()
+        nearest(x, labels).backward()
         descent.step()
 
     return step
 
 
+def train(name, b, side, precision=""):
+    """Training steps in eager PyTorch and compiled, which is left out on a CPU, where it does not help."""
+    b, size = int(b), f"{name}, B={b}, {side} px" + (f", {precision}" if precision else "")
+    for kind in ("", ", compiled")[: 2 if device == "cuda" else 1]:
+        if device == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        try:
+            times = measure(training(name, b, int(side), precision, bool(kind)), least=12)
+        except Exception as e:
+            print(f"{size}{kind}: {e}", file=sys.stderr)
+            continue
+        line = {"Name": f"PyTorch, channels last{kind}", "Ours": "training step", "Size": size, "Times": times}
+        lines.append(line | ({"Peak": torch.cuda.max_memory_allocated() / 1e9} if device == "cuda" else {}))
+
+
 def resnet():
-    b = 128 if device == "cuda" else 16
     for name in ("resnet18", "resnet50"):
-        for bf16 in (False, True) if device == "cuda" else (False,):
-            of, times = "PyTorch, channels last", measure(training(name, b, bf16, False), least=12)
-            if device == "cuda":  # Compiled where that helps.
-                try:
-                    faster = measure(training(name, b, bf16, True), least=12)
-                except Exception as e:
-                    print(f"torch.compile of {name}: {e}", file=sys.stderr)
-                else:
-                    if statistics.median(faster) < statistics.median(times):
-                        of, times = "PyTorch, channels last, compiled", faster
-            size = f"{name}, B={b}, 224 px" + (", bf16" if bf16 else "")
-            lines.append({"Name": of, "Ours": "training step", "Size": size, "Times": times})
+        for precision in ("", "bf16") if device == "cuda" else ("",):
+            train(name, 128 if device == "cuda" else 16, 224, precision)
+
+
+def export(name, path, script):
+    sys.path.insert(0, os.path.dirname(script))
+    import timm
+    from export import export
+
+    config = timm.data.resolve_model_data_config(timm.create_model(name))
+    export(timm.create_model(name, num_classes=0), path, config["input_size"][1], config["mean"], config["std"])
 
 
 def convolutions():
@@ -246,6 +285,17 @@ def photographs():
 
 def recall():
     for n, d in ((10000, 512), (60502, 512)):
+        if device == "cuda":
+            unit = torch.nn.functional.normalize(torch.randn(n, d))
+            for k in (8, 1000):
+
+                def blocks():
+                    for some in unit.split(4096):
+                        (some @ unit.T).topk(k + 1)
+
+                timed(f"PyTorch, {k} nearest", "recall, R-precision and MAP@R", f"N={n} D={d}", blocks)
+        if not faiss:
+            continue
         x = numpy.random.default_rng(1).standard_normal((n, d), dtype=numpy.float32)
         for k in (8, 1000):  # Of the paper's data sets, the largest K of CUB and CARS, and of Stanford Online Products.
 
@@ -260,9 +310,11 @@ def recall():
 
 
 sections = {"surgery": surgery, "losses": each_loss, "step": quick, "resnet": resnet, "convolution": convolutions,
-            "input": photographs, "recall": recall}
+            "input": photographs, "recall": recall, "train": train, "export": export}
 print(json.dumps("ready"), flush=True)
 for section in sys.stdin:
     lines.clear()
-    sections[section.strip()]()
+    section, *args = section.split()
+    with contextlib.redirect_stdout(sys.stderr):  # What exporters print is no answer.
+        sections[section](*args)
     print(json.dumps(lines), flush=True)

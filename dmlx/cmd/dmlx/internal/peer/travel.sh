@@ -1,26 +1,33 @@
 #!/usr/bin/env bash
 # Packs what TestEvidence takes to a machine that has neither Go nor a network, and prints the commands for there.
 #
-#   dmlx/cmd/dmlx/internal/peer/travel.sh FOLDER [PHOTOS [PYTHON]]
+#   dmlx/cmd/dmlx/internal/peer/travel.sh FOLDER [PHOTOS NETWORK.onnx [PYTHON]]
 #
-# FOLDER gets the program and its benchmarks as one stripped and compressed binary and, if a folder of photographs is
-# named, these at 128 pixels (by a PYTHON with Pillow). It takes Go, a C compiler and xz. There it takes glibc, xz, the
-# files of dmlx/cmd/dmlx/internal/peer and, for a GPU, a Python that has JAX's CUDA plugin.
+# FOLDER gets the program and its benchmarks as one stripped and compressed binary, the Python files beside it,
+# pytorch-metric-learning and, if they are named, photographs at 128 pixels (by a PYTHON with Pillow) and the network that
+# is trained on them, in 60 MiB at most. It takes Go, a C compiler and xz. There it takes glibc (PJRT's plugins do too, so
+# that the program is not static), xz, tar and, for a GPU, a Python that has JAX's CUDA plugin.
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '2,9s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,10s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 photos=${2:+$(cd "$2" && pwd)}
-python=${3:-python3}
+network=${3:+$(realpath "$3")}
+python=${4:-python3}
 cd "$(dirname "$0")/../../../../.."
 
 CGO_ENABLED=1 go test -c -trimpath -ldflags='-s -w' -o "$out/dmlx.test" ./dmlx/cmd/dmlx
 xz -T0 -6 -f "$out/dmlx.test"
+git describe --always --dirty > "$out/version"
+git ls-files -z dmlx/cmd/dmlx/internal/peer dmlx/onnx/testdata/vit_tiny.onnx dmlx/paper/*.toml | tar --null -T - -czf "$out/files.tar.gz"
+"$python" -m pip download -q --no-deps --only-binary=:all: -d "$out" pytorch-metric-learning ||
+  echo "without pytorch-metric-learning"
+[ -z "$network" ] || cp "$network" "$out/network.onnx"
 
 if [ -n "$photos" ]; then
   scaled=$(mktemp -d)
   trap 'rm -rf "$scaled"' EXIT
-  "$python" - "$photos" "$scaled" <<'PY'
+  "$python" - "$photos" "$scaled/$(basename "$photos")" <<'PY'
 import sys
 from pathlib import Path
 from PIL import Image
@@ -29,36 +36,47 @@ source, out = map(Path, sys.argv[1:])
 for path in sorted(source.rglob("*.jpg")):
     to = out / path.relative_to(source)
     to.parent.mkdir(parents=True, exist_ok=True)
-    Image.open(path).convert("RGB").resize((128, 128), Image.Resampling.BICUBIC).save(to, quality=60, optimize=True)
+    Image.open(path).convert("RGB").resize((128, 128), Image.Resampling.BICUBIC).save(to, quality=50, optimize=True)
 PY
-  tar -C "$scaled" -czf "$out/photos.tar.gz" . # Most of the headers.
+  tar -C "$scaled" -c . | xz -T0 -6 > "$out/photos.tar.xz" # Most of it is headers.
 fi
 
 cat > "$out/evidence.sh" <<'THERE'
 #!/usr/bin/env bash
-# evidence.sh RECORDS: runs what is left of the checks, for at most nine minutes, beside the files of this folder.
-# DMLX_PEER names internal/peer of a checkout (default: dmlx/cmd/dmlx/internal/peer here), PYTHON a Python.
+# evidence.sh RECORDS [FLAGS]: runs what is left of the checks, for at most nine minutes. PYTHON names a Python (default:
+# python3), WORK a folder for what is unpacked; FLAGS are the program's, as -evidence-small for a rehearsal.
 set -euo pipefail
 records=$(mkdir -p "$1" && cd "$1" && pwd)
-peer=$(cd "${DMLX_PEER:-dmlx/cmd/dmlx/internal/peer}" && pwd)
-cd "$(dirname "$0")"
+shift
+home=$(cd "$(dirname "$0")" && pwd)
+work=${WORK:-${TMPDIR:-/tmp}/dmlx-evidence-$(id -u)}
+mkdir -p "$work/photos" && cd "$work"
+[ -e dmlx.test ] || { xz -dc "$home/dmlx.test.xz" > part && chmod +x part && mv part dmlx.test; }
+[ -d dmlx ] || tar --no-same-owner -xzf "$home/files.tar.gz"
+[ ! -e "$home/photos.tar.xz" ] || [ -n "$(ls photos)" ] || tar --no-same-owner -C photos -xJf "$home/photos.tar.xz"
 python=${PYTHON:-$(command -v python3 || true)}
-[ -e dmlx.test ] || { xz -dc dmlx.test.xz > dmlx.test.part && chmod +x dmlx.test.part && mv dmlx.test.part dmlx.test; }
-more=()
-[ ! -e photos.tar.gz ] || [ -d photos ] || { mkdir photos && tar -C photos -xzf photos.tar.gz; }
-[ ! -d photos ] || more=(-evidence-photos "$PWD/photos")
+more=("$@")
+[ -z "$(ls photos)" ] || more+=(-evidence-photos "$(echo "$work"/photos/*)")
+[ ! -e "$home/network.onnx" ] || more+=(-evidence-network "$home/network.onnx")
 [ -z "$python" ] || ! "$python" -c 'import torch, torchvision, safetensors' 2>/dev/null || more+=(-peer "$python")
+for wheel in "$home"/*.whl; do [ ! -e "$wheel" ] || export PYTHONPATH=$wheel${PYTHONPATH:+:$PYTHONPATH}; done
 if [ -z "${GOMLX_BACKEND:-}" ] && [ -n "$python" ]; then
   plugin=$("$python" -c 'import glob, site; print("".join(sorted(p for s in site.getsitepackages()
       for p in glob.glob(s + "/jax_plugins/xla_cuda*/xla_cuda_plugin.so"))[-1:]))')
   [ -z "$plugin" ] || export GOMLX_BACKEND="xla:$plugin"
 fi
-home=$PWD
-cd "$peer/../.." # Where the program's tests run.
-exec "$home/dmlx.test" -test.run '^TestEvidence$' -test.v -test.timeout 0 -evidence "$records" \
-  -evidence-time "${EVIDENCE_TIME:-8m30s}" "${more[@]}"
+export HOME=${HOME:-$work} DMLX_CACHE=$work/cache GOMLX_NO_AUTO_INSTALL=1 DMLX_EVIDENCE_VERSION=$(cat "$home/version")
+cd dmlx/cmd/dmlx # Where the program's tests run.
+failed=0
+"$work/dmlx.test" -test.run '^TestEvidence$' -test.v -test.timeout 0 -evidence "$records" \
+  -evidence-time "${EVIDENCE_TIME:-8m30s}" "${more[@]}" || failed=$?
+[ ! -d "$records/runs" ] || tar -C "$records" --exclude='*.safetensors' -czf "$records/runs.tgz" runs
+exit $failed
 THERE
 chmod +x "$out/evidence.sh"
-du -sm "$out"/* | sort -rn
-echo "There, in a checkout, each call until nothing is left out for want of time:"
+du -sk "$out"/* | sort -rn
+[ "$(du -sk "$out" | cut -f1)" -le 61440 ] || { echo "more than 60 MiB"; exit 1; }
+echo "There, each call until nothing is \"not run\":"
 echo "  $(basename "$out")/evidence.sh RECORDS"
+echo "Bring RECORDS/evidence.json and runs.tgz back. Put the former into dmlx/cmd/dmlx/internal/peer/testdata, then:"
+echo "  go test ./dmlx/cmd/dmlx -run EvidencePage -regen"
