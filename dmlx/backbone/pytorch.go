@@ -48,7 +48,9 @@ func parseTorch(data []byte) (map[string]entry, error) {
 	}
 	if len(found) == 0 {
 		there := "an object of a class"
-		if d, ok := top.(dict); ok {
+		if d, ok := top.(dict); ok && len(d) == 0 {
+			there = "an empty dictionary"
+		} else if ok {
 			there = "under " + some(slices.Sorted(maps.Keys(d)), 100)
 		}
 		return nil, fmt.Errorf("no tensors in the file (%s): want a state dict; save it by "+

@@ -3,6 +3,7 @@ package backbone
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +22,23 @@ func read(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// A header's length may begin with the bytes of another kind of file: a brace, a blank and one, or those of a pickle.
+func TestHeaderLengths(t *testing.T) {
+	t.Parallel()
+	const header = `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`
+	for _, n := range []int{'{', 0x7b20, 0x0280} {
+		data := binary.LittleEndian.AppendUint64(nil, uint64(n))
+		data = append(data, header+strings.Repeat(" ", n-len(header))...)
+		f, err := parseTensors(append(data, 0, 0, 128, 63))
+		if err != nil || len(f.entries) != 1 {
+			t.Errorf("a header of %d bytes: %v", n, err)
+		}
+		if _, err := parseTensors(data); err == nil || strings.Contains(err.Error(), "JSON") {
+			t.Errorf("a header of %d bytes and no values: %v", n, err)
+		}
+	}
 }
 
 // The files are torch.save's, today's and that of PyTorch before 1.6; testdata/weights.py says what is in them.

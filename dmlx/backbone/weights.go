@@ -325,10 +325,10 @@ func parseTensors(data []byte) (f *weightFile, err error) {
 	f = &weightFile{body: data}
 	if isTorchFile(data) {
 		f.entries, err = parseTorch(data)
-	} else if what := durable.Looks(data); what != "" {
-		err = fmt.Errorf("not a safetensors file, nor one of torch.save: it is %s", what)
-	} else {
-		f.entries, f.meta, f.body, err = parseSafetensors(data)
+	} else if f.entries, f.meta, f.body, err = parseSafetensors(data); err != nil {
+		if what := durable.Looks(data); what != "" { // Asked last: the length of a header may look like anything.
+			err = fmt.Errorf("not a safetensors file, nor one of torch.save: it is %s", what)
+		}
 	}
 	return f, err
 }

@@ -12,7 +12,6 @@ var magics = []struct{ begins, what string }{
 	{"<!doctype", "a page of HTML, not a file: the download failed"},
 	{"<html", "a page of HTML, not a file: the download failed"},
 	{"<?xml", "a text of XML: the download may have failed"},
-	{"{", "a text of JSON"},
 	{"\xff\xd8\xff", "a JPEG image"},
 	{"\x89png", "a PNG image"},
 	{"gif8", "a GIF image"},
@@ -46,6 +45,8 @@ func Looks(data []byte) string {
 		return "a WebP image"
 	case len(data) > 12 && string(data[4:8]) == "ftyp":
 		return "an AVIF or HEIC image, or a film"
+	case len(data) > 2 && data[0] == 0x80 && 2 <= data[1] && data[1] <= 5:
+		return "a pickle of Python"
 	}
 	for _, m := range magics {
 		if bytes.HasPrefix(lower, []byte(m.begins)) && (m.begins != "bm" || len(data) > 26 && data[15] == 0) {
@@ -56,6 +57,9 @@ func Looks(data []byte) string {
 		if b < 0x20 && b != '\n' && b != '\r' && b != '\t' || b == 0x7f {
 			return ""
 		}
+	}
+	if bytes.HasPrefix(begins, []byte("{")) { // And no control character: a safetensors file may begin with this byte.
+		return "a text of JSON"
 	}
 	if len(begins) > 8 && utf8.Valid(begins[:len(begins)-min(len(begins)-1, 3)]) {
 		return "a text"

@@ -26,7 +26,8 @@ func TestLooks(t *testing.T) {
 		"\x93NUMPY\x01\x00":                        "a NumPy array",
 		"Access denied. Log in first.":             "a text",
 		"BMW, a text that begins like an image":    "a text",
-		"\x80\x02}q\x00.":                          "",
+		"\x80\x02}q\x00.":                          "a pickle of Python",
+		"{\x00\x00\x00\x00\x00\x00\x00{}      ":    "",
 		"\x08\x00\x00\x00\x00\x00\x00\x00{}      ": "",
 	} {
 		if got := Looks([]byte(data)); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
