@@ -267,10 +267,7 @@ func rankAll(
 	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, self bool, most int,
 	progress func(done, total int),
 ) ([]ranking, error) {
-	members := make(map[int64][]int) // Gallery indices of each class, ascending.
-	for j, label := range gallery.Labels {
-		members[label] = append(members[label], j)
-	}
+	members := membersOf(gallery.Labels)
 	ranked := make([]ranking, len(queries.Labels))
 	byRow := upTo(len(queries.Labels))
 	if self {
@@ -298,22 +295,37 @@ func rankAll(
 			counters.Put(c)
 			return
 		}
-		matches := make([]match, 0, len(class))
-		for _, j := range class {
-			if j != own {
-				matches = append(matches, match{row[j], j})
-			}
-		}
-		t := newTally(matches, most)
-		low, from := t.low(), 0
-		for _, j := range class {
-			low = t.seeAll(items[from:j], row[from:j], low)
-			from = j + 1
-		}
-		t.seeAll(items[from:], row[from:], low)
-		ranked[i] = t.ranking()
+		ranked[i] = rankRow(row, class, own, items, most)
 	})
 	return ranked, err
+}
+
+// membersOf returns the indices of each class, ascending.
+func membersOf(labels []int64) map[int64][]int {
+	members := make(map[int64][]int)
+	for j, label := range labels {
+		members[label] = append(members[label], j)
+	}
+	return members
+}
+
+// rankRow ranks items by their similarities to a query, which is not ranked itself if its place is own. class are the
+// items of the query's class, and items are all.
+func rankRow(row []float32, class []int, own int, items []int, most int) ranking {
+	matches := make([]match, 0, len(class))
+	for _, j := range class {
+		if j != own {
+			matches = append(matches, match{row[j], j})
+		}
+	}
+	t := newTally(matches, most)
+	low, from := t.low(), 0
+	for _, j := range class {
+		low = t.seeAll(items[from:j], row[from:j], low)
+		from = j + 1
+	}
+	t.seeAll(items[from:], row[from:], low)
+	return t.ranking()
 }
 
 // tornClasses are those with an item that is, bit by bit, an item of another class, too. As a match it ties with that

@@ -79,7 +79,24 @@ func EvaluateOn(
 	if err != nil {
 		return nil, err
 	}
+	return summarize(ranked, ks)
+}
 
+// EvaluateSimilarities is [Evaluate] with Recall@1 of a set that is its own gallery, by its similarities [N, N], numbers.
+func EvaluateSimilarities(similarities []float32, labels []int64) (*Result, error) {
+	n := len(labels)
+	if n == 0 || len(similarities) != n*n {
+		return nil, fmt.Errorf("retrieval: %d similarities of %d items: want N × N", len(similarities), n)
+	}
+	members, items, ranked := membersOf(labels), upTo(n), make([]ranking, n)
+	inParallel(n, 16, func(i int) {
+		ranked[i] = rankRow(similarities[i*n:(i+1)*n], members[labels[i]], i, items, 1)
+	})
+	return summarize(ranked, []int{1})
+}
+
+// summarize takes means over queries.
+func summarize(ranked []ranking, ks []int) (*Result, error) {
 	n := len(ranked)
 	r := &Result{Recall: make(map[int]float64), NearestPositive: make([]float32, n), NearestNegative: make([]float32, n)}
 	for i, q := range ranked {

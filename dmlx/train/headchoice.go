@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/gomlx/compute/dtypes"
@@ -16,6 +14,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 
@@ -48,25 +47,24 @@ type HeadChoice struct {
 	Steps     int     `json:"steps"`
 	Folds     int     `json:"folds"` // 0 if there are too few classes to choose by: the features are taken as they are.
 
-	StartMAPAtR  float64 `json:"start_map_at_r"`
-	StartRecall  float64 `json:"start_recall_at_1"`
-	GainMAPAtR   float64 `json:"gain_map_at_r"` // Of the training.
-	GainRecall   float64 `json:"gain_recall_at_1"`
-	Price        float64 `json:"price"` // What the start's Recall@1 lost by fewer dimensions.
-	PriceOfPlain float64 `json:"features_recall_at_1"`
+	StartMAPAtR    float64 `json:"start_map_at_r"`
+	StartRecall    float64 `json:"start_recall_at_1"`
+	GainMAPAtR     float64 `json:"gain_map_at_r"` // Of the training.
+	GainRecall     float64 `json:"gain_recall_at_1"`
+	Price          float64 `json:"price"` // What the start's Recall@1 lost by fewer dimensions.
+	FeaturesRecall float64 `json:"features_recall_at_1"`
 }
 
 // String says it in a line.
 func (c *HeadChoice) String() string {
-	start := headStart{Name: c.Start, Shrinkage: c.Shrinkage}
-	text := start.Name
+	text := "start: " + c.Start
 	if c.Shrinkage > 0 {
 		text += fmt.Sprintf(" with shrinkage %g", c.Shrinkage)
 	}
 	if c.Folds == 0 {
-		return "start: " + text + "; there are too few classes to choose another one"
+		return text + "; there are too few classes to choose another one"
 	}
-	text = fmt.Sprintf("start: %s (held-out Recall@1 %.1f, features %.1f)", text, 100*c.StartRecall, 100*c.PriceOfPlain)
+	text += fmt.Sprintf(" (held-out Recall@1 %.1f, features %.1f)", 100*c.StartRecall, 100*c.FeaturesRecall)
 	if c.Price != 0 {
 		text += fmt.Sprintf("; fewer dimensions change it by %+.1f", -100*c.Price)
 	}
@@ -80,11 +78,16 @@ func (c *HeadChoice) String() string {
 // chosenHead is a choice with what training by it takes.
 type chosenHead struct {
 	HeadChoice
-	block       *blockData // Of all classes.
-	lr, proxyLR float64
-	epochs      int
-	lanes       *lanes // nil if nothing is trained.
+	block  *blockData // Of all classes.
+	rates  blockRates
+	epochs int
+	lanes  *lanes // nil if nothing is trained.
 }
+
+// blockRates are the learning rates of a block and of proxies.
+type blockRates struct{ block, proxies float64 }
+
+func (r blockRates) times(by float64) blockRates { return blockRates{by * r.block, by * r.proxies} }
 
 // choices holds the last choice of a trainer.
 type choices struct {
@@ -93,11 +96,21 @@ type choices struct {
 	head *chosenHead
 }
 
+func (c *choices) free() {
+	c.Lock()
+	defer c.Unlock()
+	if c.head != nil {
+		c.head.lanes.free()
+	}
+	c.head = nil
+}
+
 // blockData are the features of a split in the coordinates of a start, those that are trained first.
 type blockData struct {
 	start      headStart
 	scale      float64    // By which the start's coordinates are divided.
 	directions *mat.Dense // V, [F, k or the dimension if that is cut].
+	top        mat.Dense  // Vᵀ L⁻¹, [k or the dimension, F].
 	k, width   int        // Trained coordinates, and all.
 	cut        bool       // Whether there are fewer coordinates than features.
 	data       *Data
@@ -139,13 +152,13 @@ func newBlock(a *algebra, start headStart, rows featureRows, dim int) (*blockDat
 
 // coordinates returns Vᵀz and behind it what is left of z, unless that is cut off; all over the scale.
 func (b *blockData) coordinates(a *algebra, z matrix) (matrix, error) {
-	t, err := a.times(z, float32sOf(b.directions))
+	t, err := a.times(z, float32sOf(b.directions.T()))
 	if err != nil {
 		return t, err
 	}
 	rest := newMatrix(z.rows, 0)
 	if !b.cut && b.k < z.cols {
-		if rest, err = a.times(t, transposed(b.directions)); err != nil {
+		if rest, err = a.times(t, float32sOf(b.directions)); err != nil {
 			return t, err
 		}
 		for i, v := range z.values {
@@ -154,11 +167,8 @@ func (b *blockData) coordinates(a *algebra, z matrix) (matrix, error) {
 	}
 	out := newMatrix(z.rows, t.cols+rest.cols)
 	for i := range z.rows {
-		row := out.row(i)
-		copy(row, t.row(i))
-		copy(row[t.cols:], rest.row(i))
-		for j := range row {
-			row[j] = float32(float64(row[j]) / b.scale)
+		for j, v := range slices.Concat(t.row(i), rest.row(i)) {
+			out.row(i)[j] = float32(float64(v) / b.scale)
 		}
 	}
 	return out, nil
@@ -168,49 +178,56 @@ func (b *blockData) coordinates(a *algebra, z matrix) (matrix, error) {
 func (b *blockData) linear(block []float32, features int) (weight *mat.Dense, bias []float64) {
 	w := b.start.weight
 	if w == nil {
-		w = mat.NewDense(features, features, nil)
-		for i := range features {
-			w.Set(i, i, 1)
-		}
+		ones := make([]float64, features)
+		floats.AddConst(1, ones)
+		w = mat.DenseCopyOf(mat.NewDiagDense(features, ones))
 	}
-	var top, moved mat.Dense
-	top.Mul(b.directions.T(), w) // Vᵀ L⁻¹
+	if b.top.IsEmpty() {
+		b.top.Mul(b.directions.T(), w)
+	}
 	change := mat.NewDense(b.k, b.k, nil)
-	for i := range b.k {
-		for j := range b.k {
-			change.Set(i, j, float64(block[i*b.k+j]))
-		}
+	for i, v := range block {
+		change.Set(i/b.k, i%b.k, float64(v))
 	}
-	first := mat.DenseCopyOf(top.Slice(0, b.k, 0, features))
-	weight = mat.DenseCopyOf(w)
-	if !b.cut {
+	var moved mat.Dense
+	if b.cut {
+		weight = mat.DenseCopyOf(&b.top)
+		moved.Mul(change, b.top.Slice(0, b.k, 0, features))
+		weight.Slice(0, b.k, 0, features).(*mat.Dense).Copy(&moved)
+	} else {
 		for i := range b.k {
 			change.Set(i, i, change.At(i, i)-1)
 		}
-		var product mat.Dense
-		product.Mul(change, first)
-		moved.Mul(b.directions.Slice(0, features, 0, b.k), &product)
-		weight.Add(weight, &moved)
-	} else {
-		moved.Mul(change, first)
-		weight = mat.DenseCopyOf(&top)
-		weight.Slice(0, b.k, 0, features).(*mat.Dense).Copy(&moved)
+		moved.Mul(change, &b.top)
+		weight = new(mat.Dense)
+		weight.Mul(b.directions, &moved)
+		weight.Add(weight, w)
 	}
 	weight.Scale(1/b.scale, weight)
 	rows, _ := weight.Dims()
 	bias = make([]float64, rows)
 	for i := range bias {
 		if b.start.mean != nil {
-			bias[i] = -dot64(weight.RawRowView(i), b.start.mean)
+			bias[i] = -floats.Dot(weight.RawRowView(i), b.start.mean)
 		}
 	}
 	return weight, bias
 }
 
+// identity is the block at the start, [k, k].
+func identity(k int) []float32 {
+	values := make([]float32, k*k)
+	for i := range k {
+		values[i*k+i] = 1
+	}
+	return values
+}
+
+const blockPath = "/block/weight"
+
 // blockModel is the network that is trained: the first k coordinates are multiplied by a matrix, the others are kept.
 func blockModel(k, width int) *ownModel {
-	const path = "/block/weight"
-	m := &ownModel{dim: width, identity: fmt.Sprintf("block %d %d", k, width), paths: []string{path}}
+	m := &ownModel{dim: width, identity: fmt.Sprintf("block %d %d", k, width), paths: []string{blockPath}}
 	m.Name, m.Input = "block", []int{width}
 	m.Embed = func(scope *model.Scope, x *Node, _ backbone.Pass) *Node {
 		w := scope.At("block").VariableWithShape("weight", shapes.Make(dtypes.Float32, k, k))
@@ -221,28 +238,23 @@ func blockModel(k, width int) *ownModel {
 		return Concatenate([]*Node{first, Slice(x, AxisRange(), AxisRange(k, width))}, 1)
 	}
 	m.draw = func(store *model.Store, _ uint64) error {
-		values := make([]float32, k*k)
-		for i := range k {
-			values[i*k+i] = 1
-		}
-		t := tensors.FromFlatDataAndDimensions(values, k, k)
-		if v := store.GetVariable(path); v != nil {
+		t := tensors.FromFlatDataAndDimensions(identity(k), k, k)
+		if v := store.GetVariable(blockPath); v != nil {
 			return v.SetValue(t)
 		}
-		store.VariableWithValue(path, t)
+		store.VariableWithValue(blockPath, t)
 		return nil
 	}
 	return m
 }
 
 // blockSession prepares a training of the block by the objective of a training of the head.
-func (t *Trainer) blockSession(of Training, b *blockData, seed uint64, lr, proxyLR float64, epochs int) (*session,
-	error) {
+func (t *Trainer) blockSession(of Training, b *blockData, seed uint64, rates blockRates, epochs int) (*session, error) {
 	of.Head, of.HeadStart, of.model = "", "", blockModel(b.k, b.width)
 	of.Model, of.Dim, of.Data, of.HeldOut = of.model.identity, b.width, b.data, 0
-	of.Seed, of.LR, of.Epochs, of.Decay, of.Every, of.Progress = seed, lr, epochs, 1, 0, nil
+	of.Seed, of.LR, of.Epochs, of.Decay, of.Every, of.Progress = seed, rates.block, epochs, 1, 0, nil
 	if of.ProxyLR > 0 {
-		of.ProxyLR = proxyLR
+		of.ProxyLR = rates.proxies
 	}
 	s, err := t.newSession(of)
 	if err != nil {
@@ -284,17 +296,23 @@ func (s *session) proxiesAtMeans(b *blockData) error {
 	return backbone.SetProxies(s.step.weights, values, n, b.width)
 }
 
-// variable returns the values of a variable of a training side by side, nil if there is none.
-func (l *lanes) variable(k int, path string) ([]float32, error) {
-	v := l.weights.GetVariable(lanePath(k, path))
-	if v == nil {
-		return nil, nil
+// values returns the values of a variable of each training, side by side; nil where there is none.
+func (l *lanes) values(path string) (all [][]float32, err error) {
+	all = make([][]float32, l.count)
+	for k := range all {
+		v := l.weights.GetVariable(lanePath(k, path))
+		if v == nil {
+			continue
+		}
+		value, err := v.Value()
+		if err != nil {
+			return nil, err
+		}
+		if all[k], err = tensors.CopyFlatData[float32](value); err != nil {
+			return nil, err
+		}
 	}
-	value, err := v.Value()
-	if err != nil {
-		return nil, err
-	}
-	return tensors.CopyFlatData[float32](value)
+	return all, nil
 }
 
 // set copies the weights of trainings into the graph, which exactly so many may use.
@@ -307,14 +325,13 @@ func (l *lanes) set(sessions []*session) error {
 	return nil
 }
 
-// gradientScales returns for each training the lengths of block and proxies over those of their gradients, means over
-// the first four batches: the learning rates at which they would move by all their length. A gradient of zero gives 0.
-func (l *lanes) gradientScales(ctx context.Context, sessions []*session) (block, proxies []float64, err error) {
+// wholeRates returns for each training the lengths of block and proxies over those of their gradients, means over the
+// first four batches: the learning rates at which they would move by all their length. A gradient of zero gives 0.
+func (l *lanes) wholeRates(ctx context.Context, sessions []*session) ([]blockRates, error) {
 	const batches = 4
-	block, proxies = make([]float64, len(sessions)), make([]float64, len(sessions))
-	inputs := make([]*inputs, len(sessions))
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
+	inputs := make([]*inputs, len(sessions))
 	for k, s := range sessions {
 		s.LR, s.ProxyLR = 1, math.Min(s.ProxyLR, 1)
 		if s.objective.proxies > 0 {
@@ -322,57 +339,56 @@ func (l *lanes) gradientScales(ctx context.Context, sessions []*session) (block,
 		}
 		inputs[k] = s.inputs(inner)
 	}
-	paths := []string{"/block/weight", proxiesPath}
+	paths := []string{blockPath, proxiesPath}
+	shares := [2][]float64{make([]float64, len(sessions)), make([]float64, len(sessions))}
 	for step := range min(batches, sessions[0].Steps()) {
 		if err := l.set(sessions); err != nil {
-			return nil, nil, err
+			return nil, err
+		}
+		var before [2][][]float32
+		for p, path := range paths {
+			var err error
+			if before[p], err = l.values(path); err != nil {
+				return nil, err
+			}
 		}
 		values := make([]stepValues, len(sessions))
-		before := make([][2][]float32, len(sessions))
 		for k := range sessions {
-			for p, path := range paths {
-				if before[k][p], err = l.variable(k, path); err != nil {
-					return nil, nil, err
-				}
-			}
+			var err error
 			if values[k], err = inputs[k].next(ctx, step); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
+			defer free(values[k].images)
 		}
-		_, err := l.run(values)
-		for _, v := range values {
-			free(v.images)
+		if _, err := l.run(values); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, nil, err
-		}
-		for k := range sessions {
-			for p, to := range []*float64{&block[k], &proxies[k]} {
-				after, err := l.variable(k, paths[p])
-				if err != nil {
-					return nil, nil, err
-				}
+		for p, path := range paths {
+			after, err := l.values(path)
+			if err != nil {
+				return nil, err
+			}
+			for k := range sessions {
 				moved, length := 0.0, 0.0
-				for i, v := range before[k][p] {
-					moved += float64(after[i]-v) * float64(after[i]-v)
+				for i, v := range before[p][k] {
+					moved += float64(after[k][i]-v) * float64(after[k][i]-v)
 					length += float64(v) * float64(v)
 				}
 				if length > 0 {
-					*to += math.Sqrt(moved/length) / batches
+					shares[p][k] += math.Sqrt(moved/length) / batches
 				}
 			}
 		}
 	}
-	for k := range sessions {
-		for _, of := range []*float64{&block[k], &proxies[k]} {
-			if *of > 0 && !math.IsInf(*of, 0) {
-				*of = 1 / *of
-			} else {
-				*of = 0
+	rates := make([]blockRates, len(sessions))
+	for k := range rates {
+		for p, of := range []*float64{&rates[k].block, &rates[k].proxies} {
+			if share := shares[p][k]; share > 0 && !math.IsInf(share, 0) {
+				*of = 1 / share
 			}
 		}
 	}
-	return block, proxies, nil
+	return rates, nil
 }
 
 // trainBlocks trains side by side, and calls after with the block of each training after each epoch.
@@ -382,18 +398,15 @@ func (l *lanes) trainBlocks(ctx context.Context, sessions []*session,
 		return err
 	}
 	return trainSessions(ctx, sessions, l.run, func(epoch int, sums []tally) error {
-		blocks := make([][]float32, len(sessions))
-		for k := range sessions {
-			var err error
-			if blocks[k], err = l.variable(k, "/block/weight"); err != nil {
-				return err
-			}
+		blocks, err := l.values(blockPath)
+		if err != nil {
+			return err
 		}
 		return after(epoch, sums, blocks)
 	})
 }
 
-// key is what a choice depends on: the features, and all of the config but the seed.
+// choiceKey is what a choice depends on: the features, and all of the config but the seed.
 func (s *session) choiceKey() string {
 	c := s.Config
 	c.Seed = 0
@@ -426,7 +439,7 @@ func (t *Trainer) choose(ctx context.Context, s *session) (*chosenHead, error) {
 	if err != nil {
 		return nil, err
 	}
-	folds, err := foldsOf(a, whole)
+	folds, err := foldsOf(a, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -437,7 +450,10 @@ func (t *Trainer) choose(ctx context.Context, s *session) (*chosenHead, error) {
 			return nil, err
 		}
 	}
-	start := whole.start(best)
+	start, err := whole.start(a, best)
+	if err != nil {
+		return nil, err
+	}
 	h.Start, h.Shrinkage = start.Name, start.Shrinkage
 	if h.block, err = newBlock(a, start, rows, s.Dim); err != nil {
 		return nil, err
@@ -452,32 +468,24 @@ func (t *Trainer) choose(ctx context.Context, s *session) (*chosenHead, error) {
 	return h, nil
 }
 
-// start is one of [moments.starts].
-func (m *moments) start(i int) headStart {
-	if i < 2 {
-		return []headStart{{Name: "features"}, {Name: "features less their mean", mean: m.mean}}[i]
-	}
-	s, ok := whitened(m.scatter, m.mean, shrinkages[i-2])
-	if !ok {
-		return headStart{Name: "features"}
-	}
-	return s
-}
-
 // chooseStart returns the number of the best start.
 func (h *chosenHead) chooseStart(ctx context.Context, a *algebra, folds []fold) (best int, err error) {
-	count := len(folds[0].starts)
+	means := make([]scores, 2+len(shrinkages))
 	for _, f := range folds {
-		count = min(count, len(f.starts))
-	}
-	means := make([]scores, count)
-	for _, f := range folds {
-		for i := range count {
-			z, err := f.starts[i].apply(a, f.held.matrix)
+		for i := range means {
+			start, err := f.train.start(a, i)
+			if err != nil || ctx.Err() != nil {
+				return 0, errors.Join(err, ctx.Err())
+			}
+			z, err := start.apply(a, f.held.matrix)
 			if err != nil {
 				return 0, err
 			}
-			r, err := rank(ctx, a, z, f.held.labels)
+			products, err := a.times(z, z)
+			if err != nil {
+				return 0, err
+			}
+			r, err := rank(products, f.held.labels)
 			if err != nil {
 				return 0, err
 			}
@@ -490,8 +498,47 @@ func (h *chosenHead) chooseStart(ctx context.Context, a *algebra, folds []fold) 
 			best = i
 		}
 	}
-	h.StartMAPAtR, h.StartRecall, h.PriceOfPlain = means[best].mapR, means[best].recall, means[0].recall
+	h.StartMAPAtR, h.StartRecall, h.FeaturesRecall = means[best].mapR, means[best].recall, means[0].recall
 	return best, nil
+}
+
+// heldBlock are held-out rows in the coordinates of a block.
+type heldBlock struct {
+	first, rest matrix // Those that are trained, [N, k], and the inner products by the others, [N, N].
+	labels      []int64
+}
+
+func (b *blockData) held(a *algebra, f fold) (h heldBlock, err error) {
+	z, err := b.start.apply(a, f.held.matrix)
+	if err != nil {
+		return h, err
+	}
+	if z, err = b.coordinates(a, z); err != nil {
+		return h, err
+	}
+	h = heldBlock{newMatrix(z.rows, b.k), z, f.held.labels}
+	for i := range z.rows {
+		copy(h.first.row(i), z.row(i))
+		clear(z.row(i)[:b.k])
+	}
+	h.rest, err = a.times(z, z)
+	return h, err
+}
+
+// rank ranks the rows with a matrix [k, k] as block.
+func (h heldBlock) rank(a *algebra, block []float32) (scores, error) {
+	moved, err := a.times(h.first, matrix{block, h.first.cols, h.first.cols})
+	if err != nil {
+		return scores{}, err
+	}
+	products, err := a.times(moved, moved)
+	if err != nil {
+		return scores{}, err
+	}
+	for i, v := range h.rest.values {
+		products.values[i] += v
+	}
+	return rank(products, h.labels)
 }
 
 // lengths are the numbers of epochs that are tried: a tenth, three tenths, and all.
@@ -499,37 +546,38 @@ func lengths(epochs int) []int {
 	return slices.Compact([]int{(epochs + 9) / 10, (3*epochs + 9) / 10, epochs})
 }
 
+func freeSessions(sessions []*session) {
+	for _, s := range sessions {
+		s.step.free()
+	}
+}
+
 // chooseTraining chooses rate and steps, and prepares the graph that trains by them.
 func (t *Trainer) chooseTraining(ctx context.Context, a *algebra, s *session, folds []fold, best int, h *chosenHead,
 ) error {
 	var sessions []*session
-	defer func() {
-		for _, f := range sessions {
-			f.step.free()
-		}
-	}()
-	blocks, held := make([]*blockData, len(folds)), make([]matrix, len(folds))
-	base := make([]scores, len(folds))
+	defer func() { freeSessions(sessions) }()
+	held, base := make([]heldBlock, len(folds)), make([]scores, len(folds))
 	for i, f := range folds {
-		var err error
-		if blocks[i], err = newBlock(a, f.starts[best], f.train, s.Dim); err != nil {
-			return err
-		}
-		z, err := f.starts[best].apply(a, f.held.matrix)
+		start, err := f.train.start(a, best)
 		if err != nil {
 			return err
 		}
-		if held[i], err = blocks[i].coordinates(a, z); err != nil {
+		block, err := newBlock(a, start, f.train.rows, s.Dim)
+		if err != nil {
 			return err
 		}
-		if base[i], err = rank(ctx, a, held[i], f.held.labels); err != nil {
+		if held[i], err = block.held(a, f); err != nil {
+			return err
+		}
+		if base[i], err = held[i].rank(a, identity(block.k)); err != nil {
 			return err
 		}
 		h.Price -= base[i].recall / float64(len(folds))
-		if _, err := s.Config.sampler(blocks[i].data, nil); err != nil {
+		if _, err := s.Config.sampler(block.data, nil); err != nil {
 			return nil // The classes of a fold do not fill a batch: nothing is trained.
 		}
-		one, err := t.blockSession(s.Training, blocks[i], uint64(i+1), 1, 1, s.Epochs)
+		one, err := t.blockSession(s.Training, block, uint64(i+1), blockRates{1, 1}, s.Epochs)
 		if err != nil {
 			return err
 		}
@@ -543,24 +591,27 @@ func (t *Trainer) chooseTraining(ctx context.Context, a *algebra, s *session, fo
 	if err != nil {
 		return err
 	}
-	scale, proxyScale, err := l.gradientScales(ctx, sessions)
+	defer func() {
+		if h.lanes != l {
+			l.free()
+		}
+	}()
+	whole, err := l.wholeRates(ctx, sessions)
 	if err != nil {
-		l.free()
 		return err
 	}
-	bestScore, bestRate := 0.0, 0.0
+	bestScore := 0.0
 	for _, rate := range relativeRates {
 		for k, one := range sessions {
-			one.LR, one.ProxyLR = rate*scale[k], rate*proxyScale[k]
-			one.state = Checkpoint{}
+			one.LR, one.ProxyLR, one.state = rate*whole[k].block, rate*whole[k].proxies, Checkpoint{}
 		}
 		err := l.trainBlocks(ctx, sessions, func(epoch int, _ []tally, trained [][]float32) error {
 			if !slices.Contains(lengths(s.Epochs), epoch) {
 				return nil
 			}
 			var mapR, recall []float64
-			for k, f := range folds {
-				r, err := rankBlock(ctx, a, blocks[k], held[k], trained[k], f.held.labels)
+			for k := range folds {
+				r, err := held[k].rank(a, trained[k])
 				if err != nil {
 					return err
 				}
@@ -572,202 +623,132 @@ func (t *Trainer) chooseTraining(ctx context.Context, a *algebra, s *session, fo
 				score = math.Min(score, mean-sd/math.Sqrt(float64(len(gains))))
 			}
 			if score > bestScore {
-				bestScore, bestRate, h.epochs = score, rate, epoch
+				bestScore, h.Rate, h.epochs = score, rate, epoch
 				h.GainMAPAtR, h.GainRecall = stat.Mean(mapR, nil), stat.Mean(recall, nil)
 			}
 			return nil
 		})
 		if err != nil {
-			l.free()
 			return err
 		}
 	}
 	if h.epochs == 0 {
-		l.free()
 		return nil
 	}
-	h.Rate, h.Steps = bestRate, h.epochs*s.StepsPerEpoch
+	h.Steps = h.epochs * s.StepsPerEpoch
 	for i, one := range sessions { // On all classes, with seeds that are none of a run's.
 		one.step.free()
-		if sessions[i], err = t.blockSession(s.Training, h.block, uint64(i+1), 1, 1, s.Epochs); err != nil {
-			l.free()
-			return err
-		}
-	}
-	if sessions[0].objective.proxies > 0 { // There are more proxies now.
-		l.free()
-		if l, err = t.newLanes(sessions); err != nil {
+		if sessions[i], err = t.blockSession(s.Training, h.block, uint64(i+1), blockRates{1, 1}, s.Epochs); err != nil {
 			return err
 		}
 	}
 	h.lanes = l
-	if scale, proxyScale, err = l.gradientScales(ctx, sessions); err != nil {
+	if sessions[0].objective.proxies > 0 { // There are more proxies now.
+		if h.lanes, err = t.newLanes(sessions); err != nil {
+			return err
+		}
+	}
+	if whole, err = h.lanes.wholeRates(ctx, sessions); err != nil {
 		return err
 	}
-	h.lr, h.proxyLR = bestRate*stat.Mean(scale, nil), bestRate*stat.Mean(proxyScale, nil)
+	for _, r := range whole {
+		h.rates.block += r.block / float64(len(whole))
+		h.rates.proxies += r.proxies / float64(len(whole))
+	}
+	h.rates = h.rates.times(h.Rate)
 	return nil
 }
 
-// rankBlock ranks held-out rows in the coordinates of a block that was trained.
-func rankBlock(ctx context.Context, a *algebra, b *blockData, held matrix, trained []float32, labels []int64) (scores,
-	error) {
-	first := newMatrix(held.rows, b.k)
-	for i := range held.rows {
-		copy(first.row(i), held.row(i))
-	}
-	moved, err := a.times(first, transposedRows(matrix{trained, b.k, b.k}))
+// trainChosen trains heads with the same choice side by side, sets their weights, and writes what a training writes.
+func (t *Trainer) trainChosen(ctx context.Context, group []*session) error {
+	head, err := t.choose(ctx, group[0])
 	if err != nil {
-		return scores{}, err
+		return err
 	}
-	all := matrix{slices.Clone(held.values), held.rows, held.cols}
-	for i := range held.rows {
-		copy(all.row(i), moved.row(i))
-	}
-	return rank(ctx, a, all, labels)
-}
-
-// trainChosen trains heads whose start, rate and steps are chosen, those with the same choice side by side.
-func (t *Trainer) trainChosen(ctx context.Context, trainings []Training) (outs []*Outcome, err error) {
-	outs = make([]*Outcome, len(trainings))
-	var sessions []*session
-	defer func() {
-		for _, s := range sessions {
-			s.step.free()
-		}
-	}()
-	groups := make(map[string][]int)
-	var keys []string
-	for i, training := range trainings {
-		s, err := t.newSession(training)
-		if err != nil {
-			return nil, err
-		}
-		sessions = append(sessions, s)
-		if err := s.open(); err != nil {
-			return nil, err
-		}
-		key := s.choiceKey()
-		if groups[key] == nil {
-			keys = append(keys, key)
-		}
-		groups[key] = append(groups[key], i)
-	}
-	for _, key := range keys {
-		head, err := t.choose(ctx, sessions[groups[key][0]])
-		if err != nil {
-			return nil, err
-		}
-		size := 1
-		if head.lanes != nil {
-			size = head.lanes.count
-		}
-		for some := range slices.Chunk(groups[key], size) {
-			var group []*session
-			for _, i := range some {
-				group = append(group, sessions[i])
-			}
-			if err := t.trainBlocksOf(ctx, head, group); err != nil {
-				return nil, err
-			}
-			for _, i := range some {
-				if outs[i], err = sessions[i].finish(ctx); err != nil {
-					return nil, err
-				}
-				choice := head.HeadChoice
-				outs[i].Measures.Head = &choice
-			}
-		}
-	}
-	return outs, nil
-}
-
-// trainBlocksOf trains the blocks of trainings, sets the weights of their heads, and writes what a training writes.
-func (t *Trainer) trainBlocksOf(ctx context.Context, head *chosenHead, group []*session) error {
-	trained := make([][]float32, len(group))
-	for i := range group {
-		trained[i] = make([]float32, head.block.k*head.block.k)
-		for j := range head.block.k {
-			trained[i][j*head.block.k+j] = 1
-		}
-	}
-	if head.epochs > 0 {
-		var blocks []*session
-		defer func() {
-			for _, b := range blocks {
-				b.step.free()
-			}
-		}()
-		for i := range head.lanes.count { // A graph has a fixed number: the last ones are trained for nothing.
-			of := group[min(i, len(group)-1)]
-			b, err := t.blockSession(of.Training, head.block, of.Seed, head.lr, head.proxyLR, head.epochs)
-			if err != nil {
+	if head.epochs == 0 {
+		for _, s := range group {
+			if err := s.endChosen(head, identity(head.block.k)); err != nil {
 				return err
 			}
-			if b.state = of.state; i < len(group) && of.Training.Progress != nil {
-				b.Progress = of.Training.Progress
-			}
-			b.state.Epoch, b.state.Epochs, b.state.Triplets, b.state.Diverged = 0, nil, nil, ""
-			blocks = append(blocks, b)
 		}
-		err := head.lanes.trainBlocks(ctx, blocks, func(epoch int, sums []tally, all [][]float32) error {
-			for i := range group {
-				if err := blocks[i].endEpoch(epoch, &sums[i], false); err != nil {
-					return err
-				}
-			}
-			copy(trained, all)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		for i, s := range group {
-			s.state = blocks[i].state
-		}
+		return nil
 	}
-	for i, s := range group {
-		if err := s.setLinear(head.block, trained[i]); err != nil {
-			return err
-		}
-		s.choice = &head.HeadChoice
-		if err := s.save(); err != nil {
+	for some := range slices.Chunk(group, head.lanes.count) {
+		if err := t.trainSomeChosen(ctx, head, some); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// setLinear sets the weights of a linear head, which takes features after the scale and shift of the data.
-func (s *session) setLinear(b *blockData, block []float32) error {
-	features := s.Data.Train.Shape().Dim(0)
-	weight, bias := b.linear(block, features)
-	rows, _ := weight.Dims()
-	values, biases := make([]float32, 0, rows*features), make([]float32, rows)
-	for i := range rows {
-		offset := bias[i]
-		for j, w := range weight.RawRowView(i) {
-			scale, shift := 1.0, 0.0
-			if s.Data.Scale != nil { // x = (x̂ − shift) / scale
-				scale, shift = float64(s.Data.Scale[j]), float64(s.Data.Shift[j])
-			}
-			values = append(values, float32(w/scale))
-			offset -= w * shift / scale
+func (t *Trainer) trainSomeChosen(ctx context.Context, head *chosenHead, group []*session) error {
+	var blocks []*session
+	defer func() { freeSessions(blocks) }()
+	for i := range head.lanes.count { // A graph has a fixed number: the last ones are trained for nothing.
+		of := group[min(i, len(group)-1)]
+		b, err := t.blockSession(of.Training, head.block, of.Seed, head.rates, head.epochs)
+		if err != nil {
+			return err
 		}
-		biases[i] = float32(offset)
+		if b.state = of.state; i < len(group) && of.Training.Progress != nil {
+			b.Progress = of.Training.Progress
+		}
+		b.state.Epoch, b.state.Epochs, b.state.Triplets, b.state.Diverged = 0, nil, nil, ""
+		blocks = append(blocks, b)
 	}
-	for path, t := range map[string]*tensors.Tensor{
-		"/fc/weight": tensors.FromFlatDataAndDimensions(values, rows, features),
-		"/fc/bias":   tensors.FromFlatDataAndDimensions(biases, rows),
-	} {
-		v := s.step.weights.GetVariable(path)
-		if v == nil || !strings.HasPrefix(s.Head, linearHead) {
-			return fmt.Errorf("the head %s has no variable %s", s.Head, path)
+	var trained [][]float32
+	err := head.lanes.trainBlocks(ctx, blocks, func(epoch int, sums []tally, all [][]float32) error {
+		trained = all
+		for i := range group {
+			if err := blocks[i].endEpoch(epoch, &sums[i], false); err != nil {
+				return err
+			}
 		}
-		if err := v.SetValue(t); err != nil {
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, s := range group {
+		s.state = blocks[i].state
+		if err := s.endChosen(head, trained[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// endChosen sets the weights of a linear head, which takes features after the scale and shift of the data, and saves
+// them.
+func (s *session) endChosen(head *chosenHead, block []float32) error {
+	features := s.Data.Train.Shape().Dim(0)
+	weight, bias := head.block.linear(block, features)
+	rows, _ := weight.Dims()
+	values := float32sOf(weight)
+	if s.Data.Scale != nil { // x = (x̂ − shift) / scale
+		for i := range rows {
+			for j, w := range weight.RawRowView(i) {
+				w /= float64(s.Data.Scale[j])
+				values.row(i)[j] = float32(w)
+				bias[i] -= w * float64(s.Data.Shift[j])
+			}
+		}
+	}
+	biases := make([]float32, rows)
+	for i, v := range bias {
+		biases[i] = float32(v)
+	}
+	for path, t := range map[string]*tensors.Tensor{
+		"/fc/weight": tensors.FromFlatDataAndDimensions(values.values, rows, features),
+		"/fc/bias":   tensors.FromFlatDataAndDimensions(biases, rows),
+	} {
+		if err := s.step.weights.GetVariable(path).SetValue(t); err != nil {
+			return err
+		}
+	}
+	choice := head.HeadChoice
+	s.choice = &choice
+	return s.save()
 }
 
 // Reference is what heads are held against: the test set by its features, without a head.
@@ -797,7 +778,11 @@ func (t *Trainer) References(ctx context.Context, data *Data, heldOut int) ([]Re
 		return nil, err
 	}
 	starts := []headStart{{Name: "features"}}
-	if w, ok := whitened(m.scatter, m.mean, 0.01/1.01); ok { // But for a factor.
+	w, err := m.whitened(a, 0.01/1.01) // But for a factor.
+	if err != nil {
+		return nil, err
+	}
+	if w.weight != nil {
 		w.Name = "whitened features"
 		starts = append(starts, w)
 	}
@@ -825,13 +810,4 @@ func (t *Trainer) References(ctx context.Context, data *Data, heldOut int) ([]Re
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-func (c *choices) free() {
-	c.Lock()
-	defer c.Unlock()
-	if c.head != nil {
-		c.head.lanes.free()
-	}
-	c.head = nil
 }

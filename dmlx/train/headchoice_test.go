@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
@@ -195,7 +198,11 @@ func TestLinearOfBlock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, dim := range []int{70, 66, 20} {
 		for i := range 2 + len(shrinkages) {
-			block, err := newBlock(a, m.start(i), rows, dim)
+			start, err := m.start(a, i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			block, err := newBlock(a, start, rows, dim)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,7 +214,7 @@ func TestLinearOfBlock(t *testing.T) {
 			inner := func(x [][]float64) (out []float64) {
 				for i := range 5 {
 					for j := range 5 {
-						out = append(out, dot64(x[i], x[j])/norm64(x[i])/norm64(x[j]))
+						out = append(out, floats.Dot(x[i], x[j])/floats.Norm(x[i], 2)/floats.Norm(x[j], 2))
 					}
 				}
 				return out
@@ -248,20 +255,66 @@ func TestLinearOfBlock(t *testing.T) {
 	}
 }
 
-// MAP@R and Recall@1 of a ranking worked out by hand.
-func TestRankSimilarities(t *testing.T) {
-	s := matrix{[]float32{
-		1, 0.9, 0.5, 0.8, // Positives 1 and 2 at places 1 and 3: MAP@R (1/1 + 0)/2.
-		0.9, 1, 0.9, 0.1, // Places 1 and 2: 1.
-		0.5, 0.9, 1, 0.9, // The negative 3 ties with 1 and comes first: places 2 and 3, (1/2 + 0)/2.
-		0.8, 0.1, 0.9, 1, // No positive.
-	}, 4, 4}
-	got := rankSimilarities(s, []int64{1, 1, 1, 2})
-	if want := (scores{(0.5 + 1 + 0.25) / 3, 2. / 3}); math.Abs(got.mapR-want.mapR) > 1e-12 || got.recall != want.recall {
-		t.Errorf("%+v, want %+v", got, want)
+// The root of a large matrix by blocks is the inverse of its Cholesky factor; one that is not positive definite has none.
+func TestInverseRoot(t *testing.T) {
+	t.Parallel()
+	b, err := goBackend()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if empty := rankSimilarities(s, []int64{1, 2, 3, 4}); empty != (scores{}) {
-		t.Errorf("without positives: %+v", empty)
+	a, err := newAlgebra(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.free()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{1, 256, 257, 531} {
+		x, p := mat.NewDense(n, 2*n, nil), mat.NewDense(n, n, nil)
+		x.Apply(func(_, _ int, _ float64) float64 { return rng.NormFloat64() }, x)
+		p.Mul(x, x.T())
+		root, err := a.inverseRoot(p)
+		if err != nil || root == nil {
+			t.Fatalf("%d: %v, %v", n, root, err)
+		}
+		var left, one mat.Dense
+		left.Mul(root, p)
+		one.Mul(&left, root.T())
+		for i := range n {
+			for j := range n {
+				want := 0.
+				if i == j {
+					want = 1
+				}
+				if math.Abs(one.At(i, j)-want) > 1e-9 || j > i && root.At(i, j) != 0 {
+					t.Fatalf("%d: (%d, %d) of L⁻¹ P L⁻ᵀ is %g; L⁻¹ has %g there", n, i, j, one.At(i, j), root.At(i, j))
+				}
+			}
+		}
+		p.Set(n-1, n-1, -1)
+		if root, err := a.inverseRoot(p); root != nil || err != nil {
+			t.Errorf("%d, not positive definite: %v, %v", n, root, err)
+		}
+	}
+}
+
+// MAP@R and Recall@1 by inner products worked out by hand; where they are not finite all is wrong.
+func TestRank(t *testing.T) {
+	t.Parallel()
+	s := matrix{[]float32{
+		4, 1.8, 1, 1.6, // Positives 1 and 2 at places 1 and 3: MAP@R (1/1 + 0)/2.
+		1.8, 1, 0.9, 0.1, // Places 1 and 2: 1.
+		1, 0.9, 1, 0.95, // The negative 3 comes first, then 1: places 2 and 3, (1/2 + 0)/2.
+		1.6, 0.1, 0.95, 1, // No positive.
+	}, 4, 4}
+	labels := []int64{1, 1, 1, 2}
+	got, err := rank(s, labels)
+	if want := (scores{(0.5 + 1 + 0.25) / 3, 2. / 3}); err != nil || math.Abs(got.mapR-want.mapR) > 1e-12 ||
+		got.recall != want.recall {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	s.values[3] = float32(math.NaN())
+	if got, err := rank(s, labels); err != nil || got != (scores{}) {
+		t.Errorf("with NaN: %+v, %v", got, err)
 	}
 }
 

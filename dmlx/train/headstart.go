@@ -1,23 +1,20 @@
 package train
 
 import (
-	"context"
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
 // # Where a head starts
@@ -35,7 +32,8 @@ const (
 	mostFolds     = 5
 	largeFeatures = 768  // From so many features on there are three folds, since a start takes F³ operations for each.
 	heldOutRows   = 1200 // Of a fold at most so many rows are ranked, by whole classes.
-	chunkRows     = 512  // Rows of a matrix that are multiplied at a time, so that a graph is compiled once.
+	chunkRows     = 400  // Rows of a matrix that are multiplied at a time, so that a graph is compiled once.
+	smallMatrix   = 256  // Up to so many rows a matrix is inverted by the host alone.
 )
 
 // matrix is a matrix of float32, row by row.
@@ -48,11 +46,20 @@ func newMatrix(rows, cols int) matrix { return matrix{make([]float32, rows*cols)
 
 func (m matrix) row(i int) []float32 { return m.values[i*m.cols : (i+1)*m.cols] }
 
+// float32sOf is a matrix in float32.
+func float32sOf(of mat.Matrix) matrix {
+	out := newMatrix(of.Dims())
+	for i, v := range mat.DenseCopyOf(of).RawMatrix().Data {
+		out.values[i] = float32(v)
+	}
+	return out
+}
+
 // algebra multiplies matrices on a backend.
-type algebra struct{ product, inner *Exec }
+type algebra struct{ outer, inner *Exec }
 
 func newAlgebra(b compute.Backend) (*algebra, error) {
-	product, err := NewExec(b, func(x, w *Node) *Node { return MatMul(x, w) })
+	outer, err := NewExec(b, func(x, y *Node) *Node { return MatMul(x, Transpose(y, 0, 1)) })
 	if err != nil {
 		return nil, err
 	}
@@ -60,10 +67,10 @@ func newAlgebra(b compute.Backend) (*algebra, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &algebra{product.SetMaxCache(-1), inner.SetMaxCache(-1)}, nil
+	return &algebra{outer.SetMaxCache(-1), inner.SetMaxCache(-1)}, nil
 }
 
-func (a *algebra) free() { a.product.Finalize(); a.inner.Finalize() }
+func (a *algebra) free() { a.outer.Finalize(); a.inner.Finalize() }
 
 // chunk returns some rows, filled up with zeros.
 func (m matrix) chunk(from int) *tensors.Tensor {
@@ -72,22 +79,22 @@ func (m matrix) chunk(from int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(rows, chunkRows, m.cols)
 }
 
-// times is x w.
-func (a *algebra) times(x, w matrix) (matrix, error) {
-	out := newMatrix(x.rows, w.cols)
-	right := tensors.FromFlatDataAndDimensions(w.values, w.rows, w.cols)
+// times is x yᵀ.
+func (a *algebra) times(x, y matrix) (matrix, error) {
+	out := newMatrix(x.rows, y.rows)
+	right := tensors.FromFlatDataAndDimensions(y.values, y.rows, y.cols)
 	for from := 0; from < x.rows; from += chunkRows {
-		r, err := a.product.Call1(x.chunk(from), right)
+		r, err := a.outer.Call1(x.chunk(from), right)
 		if err != nil {
 			return out, err
 		}
-		copy(out.values[from*w.cols:], graphs.Floats(r))
+		copy(out.values[from*y.rows:], graphs.Floats(r))
 	}
 	return out, nil
 }
 
-// transposedTimes is xᵀ y.
-func (a *algebra) transposedTimes(x, y matrix) (*mat.Dense, error) {
+// columns is xᵀ y.
+func (a *algebra) columns(x, y matrix) (*mat.Dense, error) {
 	out := mat.NewDense(x.cols, y.cols, nil)
 	sum := out.RawMatrix().Data
 	for from := 0; from < x.rows; from += chunkRows {
@@ -99,6 +106,73 @@ func (a *algebra) transposedTimes(x, y matrix) (*mat.Dense, error) {
 			sum[i] += float64(v)
 		}
 	}
+	return out, nil
+}
+
+// times64 is x yᵀ of float64.
+func (a *algebra) times64(x, y mat.Matrix) (*mat.Dense, error) {
+	tensor := func(m mat.Matrix) *tensors.Tensor {
+		rows, cols := m.Dims()
+		return tensors.FromFlatDataAndDimensions(mat.DenseCopyOf(m).RawMatrix().Data, rows, cols)
+	}
+	r, err := a.outer.Call1(tensor(x), tensor(y))
+	if err != nil {
+		return nil, err
+	}
+	values, err := tensors.CopyFlatData[float64](r)
+	return mat.NewDense(r.Shape().Dim(0), r.Shape().Dim(1), values), err
+}
+
+// inverseRoot returns L⁻¹ of a symmetric p = L Lᵀ [n, n], nil if p is not positive definite. The root of a large one is
+// that of its blocks, which are multiplied on the backend: of [A Bᵀ; B C] it is [M 0; −K B Mᵀ M, K] by the root M of A,
+// and K of C − (B Mᵀ)(B Mᵀ)ᵀ.
+func (a *algebra) inverseRoot(p *mat.Dense) (*mat.Dense, error) {
+	n, _ := p.Dims()
+	if n <= smallMatrix {
+		var c mat.Cholesky
+		if !c.Factorize(mat.NewSymDense(n, mat.DenseCopyOf(p).RawMatrix().Data)) {
+			return nil, nil
+		}
+		var lower, inverse mat.TriDense
+		c.LTo(&lower)
+		if err := inverse.InverseTri(&lower); err != nil {
+			if _, poor := err.(mat.Condition); !poor {
+				return nil, nil
+			}
+		}
+		return mat.DenseCopyOf(&inverse), nil
+	}
+	half := (n + 1) / 2
+	block := func(m *mat.Dense, i, k, j, l int) *mat.Dense { return m.Slice(i, k, j, l).(*mat.Dense) }
+	m, err := a.inverseRoot(block(p, 0, half, 0, half))
+	if m == nil || err != nil {
+		return nil, err
+	}
+	left, err := a.times64(block(p, half, n, 0, half), m) // B Mᵀ
+	if err != nil {
+		return nil, err
+	}
+	rest, err := a.times64(left, left)
+	if err != nil {
+		return nil, err
+	}
+	rest.Sub(block(p, half, n, half, n), rest)
+	k, err := a.inverseRoot(rest)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	below, err := a.times64(left, m.T())
+	if err == nil {
+		below, err = a.times64(k, below.T())
+	}
+	if err != nil {
+		return nil, err
+	}
+	below.Scale(-1, below)
+	out := mat.NewDense(n, n, nil)
+	block(out, 0, half, 0, half).Copy(m)
+	block(out, half, n, 0, half).Copy(below)
+	block(out, half, n, half, n).Copy(k)
 	return out, nil
 }
 
@@ -145,45 +219,6 @@ type headStart struct {
 	mean      []float64
 }
 
-// String is the name of a start with its shrinkage.
-func (s headStart) String() string {
-	if s.weight == nil {
-		return s.Name
-	}
-	return fmt.Sprintf("%s, shrinkage %g", s.Name, s.Shrinkage)
-}
-
-// whitened are the features whitened by a scatter w within classes [F, F], shrunk. It returns false where w is zero.
-func whitened(w *mat.Dense, mean []float64, shrinkage float64) (headStart, bool) {
-	n, _ := w.Dims()
-	average := mat.Trace(w) / float64(n)
-	if !(average > 1e-30) || math.IsInf(average, 0) {
-		return headStart{}, false
-	}
-	p := mat.NewSymDense(n, nil)
-	for i := range n {
-		for j := i; j < n; j++ {
-			v := (1 - shrinkage) * w.At(i, j)
-			if i == j {
-				v += shrinkage * average
-			}
-			p.SetSym(i, j, v/average)
-		}
-	}
-	var c mat.Cholesky
-	if !c.Factorize(p) {
-		return headStart{}, false
-	}
-	lower, inverse := mat.NewTriDense(n, mat.Lower, nil), mat.NewTriDense(n, mat.Lower, nil)
-	c.LTo(lower)
-	if err := inverse.InverseTri(lower); err != nil {
-		if _, poor := err.(mat.Condition); !poor {
-			return headStart{}, false
-		}
-	}
-	return headStart{Name: "whitened", Shrinkage: shrinkage, weight: mat.DenseCopyOf(inverse), mean: mean}, true
-}
-
 // apply maps rows.
 func (s headStart) apply(a *algebra, x matrix) (matrix, error) {
 	out := matrix{slices.Clone(x.values), x.rows, x.cols}
@@ -196,25 +231,7 @@ func (s headStart) apply(a *algebra, x matrix) (matrix, error) {
 	if s.weight == nil {
 		return out, nil
 	}
-	return a.times(out, transposed(s.weight))
-}
-
-// transposed is a matrix of float32 for algebra.
-func transposed(m *mat.Dense) matrix {
-	rows, cols := m.Dims()
-	out := newMatrix(cols, rows)
-	for i := range rows {
-		for j, v := range m.RawRowView(i) {
-			out.values[j*rows+i] = float32(v)
-		}
-	}
-	return out
-}
-
-// fold is a part of the classes, with what the other classes say about features.
-type fold struct {
-	train, held featureRows
-	starts      []headStart // Of the other classes.
+	return a.times(out, float32sOf(s.weight))
 }
 
 // moments are mean and scatter within classes of features.
@@ -244,82 +261,87 @@ func momentsOf(a *algebra, r featureRows) (*moments, error) {
 		}
 	}
 	var err error
-	m.scatter, err = a.transposedTimes(rest, rest)
+	m.scatter, err = a.columns(rest, rest)
 	return m, err
 }
 
-// starts are all starts of some moments, the features as they are first.
-func (m *moments) starts() []headStart {
-	out := []headStart{{Name: "features"}, {Name: "features less their mean", mean: m.mean}}
-	all := make([]headStart, len(shrinkages))
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, s := range shrinkages {
-		group.Go(func() error {
-			all[i], _ = whitened(m.scatter, m.mean, s)
-			return nil
-		})
+// start is one of the starts that are tried: the features, those less their mean, and whitened by each shrinkage. It is
+// the features where these have no scatter within classes.
+func (m *moments) start(a *algebra, i int) (headStart, error) {
+	switch i {
+	case 0:
+		return headStart{Name: "features"}, nil
+	case 1:
+		return headStart{Name: "features less their mean", mean: m.mean}, nil
 	}
-	_ = group.Wait()
-	for _, s := range all {
-		if s.weight == nil {
-			return out
-		}
+	return m.whitened(a, shrinkages[i-2])
+}
+
+func (m *moments) whitened(a *algebra, shrinkage float64) (headStart, error) {
+	plain := headStart{Name: "features"}
+	average := mat.Trace(m.scatter) / float64(m.rows.cols)
+	if !(average > 1e-30) || math.IsInf(average, 0) {
+		return plain, nil
 	}
-	return append(out, all...)
+	p := mat.NewDense(m.rows.cols, m.rows.cols, nil)
+	p.Scale((1-shrinkage)/average, m.scatter)
+	for i := range m.rows.cols {
+		p.Set(i, i, p.At(i, i)+shrinkage)
+	}
+	root, err := a.inverseRoot(p)
+	if root == nil || err != nil {
+		return plain, err
+	}
+	return headStart{Name: "whitened", Shrinkage: shrinkage, weight: root, mean: m.mean}, nil
+}
+
+// fold is a part of the classes, with what the other classes say about features.
+type fold struct {
+	train *moments // Of the other classes.
+	held  featureRows
 }
 
 // foldsOf deals the classes of some rows out to folds, with a fixed seed. There is none for fewer than four classes, or
 // if no class has two rows.
-func foldsOf(a *algebra, m *moments) ([]fold, error) {
-	classes := slices.Sorted(maps.Keys(numberClasses(m.rows.labels, nil)))
+func foldsOf(a *algebra, r featureRows) (folds []fold, err error) {
+	rows := make(map[int64][]int)
+	for i, l := range r.labels {
+		rows[l] = append(rows[l], i)
+	}
+	classes := slices.Sorted(maps.Keys(rows))
 	if len(classes) < 4 {
 		return nil, nil
 	}
-	of, most := make(map[int64]int), mostFolds
-	if m.rows.cols > largeFeatures {
-		most = 3
+	k := min(mostFolds, len(classes)/2)
+	if r.cols > largeFeatures {
+		k = min(3, k)
 	}
-	k := min(most, len(classes)/2)
+	of := make(map[int64]int)
 	for i, c := range rand.New(rand.NewPCG(7, 7)).Perm(len(classes)) {
 		of[classes[c]] = i % k
 	}
 	// The classes of every fold's other rows are as many, so that one graph serves all.
 	fewest := len(classes) - (len(classes)+k-1)/k
-	var folds []fold
 	for f := range k {
 		var train, held []int
-		count, kept := make(map[int64]int), make(map[int64]bool)
+		others, ranked := 0, false
 		for _, l := range classes {
-			if of[l] != f && len(kept) < fewest {
-				kept[l] = true
+			if of[l] != f && others < fewest {
+				others++
+				train = append(train, rows[l]...)
+			} else if of[l] == f && (len(held) == 0 || len(held)+len(rows[l]) <= heldOutRows) {
+				held, ranked = append(held, rows[l]...), ranked || len(rows[l]) > 1
 			}
-		}
-		for i, l := range m.rows.labels {
-			if of[l] == f {
-				held = append(held, i)
-				count[l]++
-			} else if kept[l] {
-				train = append(train, i)
-			}
-		}
-		slices.SortStableFunc(held, func(x, y int) int { return int(m.rows.labels[x] - m.rows.labels[y]) })
-		for len(held) > heldOutRows && m.rows.labels[held[heldOutRows-1]] != m.rows.labels[held[0]] {
-			last := m.rows.labels[held[len(held)-1]]
-			held = slices.DeleteFunc(held, func(i int) bool { return m.rows.labels[i] == last })
-		}
-		ranked := false
-		for _, n := range count {
-			ranked = ranked || n > 1
 		}
 		if !ranked {
 			continue
 		}
-		other, err := momentsOf(a, m.rows.some(train))
+		slices.Sort(train)
+		m, err := momentsOf(a, r.some(train))
 		if err != nil {
 			return nil, err
 		}
-		folds = append(folds, fold{other.rows, m.rows.some(held), other.starts()})
+		folds = append(folds, fold{m, r.some(held)})
 	}
 	return folds, nil
 }
@@ -327,91 +349,28 @@ func foldsOf(a *algebra, m *moments) ([]fold, error) {
 // scores are MAP@R and Recall@1, as fractions.
 type scores struct{ mapR, recall float64 }
 
-// rank scores rows against each other by the cosines of x, and of the rows themselves to no one.
-func rank(ctx context.Context, a *algebra, x matrix, labels []int64) (scores, error) {
-	unit := matrix{slices.Clone(x.values), x.rows, x.cols}
-	for i := range unit.rows {
-		normalizeRow(unit.row(i))
+// rank scores rows against each other by their cosines, given their inner products [N, N]. Where these are not finite
+// all is wrong.
+func rank(products matrix, labels []int64) (scores, error) {
+	lengths := make([]float64, products.rows)
+	for i := range lengths {
+		lengths[i] = max(math.Sqrt(float64(products.row(i)[i])), 1e-12)
 	}
-	s, err := a.times(unit, transposedRows(unit))
+	cosines := newMatrix(products.rows, products.cols)
+	for i, length := range lengths {
+		to := cosines.row(i)
+		for j, v := range products.row(i) {
+			if v-v != 0 {
+				return scores{}, nil
+			}
+			to[j] = float32(float64(v) / (length * lengths[j]))
+		}
+	}
+	r, err := retrieval.EvaluateSimilarities(cosines.values, labels)
 	if err != nil {
 		return scores{}, err
 	}
-	return rankSimilarities(s, labels), ctx.Err()
-}
-
-func transposedRows(x matrix) matrix {
-	out := newMatrix(x.cols, x.rows)
-	for i := range x.rows {
-		for j, v := range x.row(i) {
-			out.values[j*x.rows+i] = v
-		}
-	}
-	return out
-}
-
-func normalizeRow(row []float32) {
-	sum := 0.0
-	for _, v := range row {
-		sum += float64(v) * float64(v)
-	}
-	if sum > 1e-24 {
-		for j := range row {
-			row[j] = float32(float64(row[j]) / math.Sqrt(sum))
-		}
-	}
-}
-
-// rankSimilarities scores each row against all others by its similarities [N, N]. A negative as near as a positive
-// comes first. Rows without another of their class count in nothing.
-func rankSimilarities(s matrix, labels []int64) (mean scores) {
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	workers, queries := runtime.GOMAXPROCS(0), 0
-	for w := range workers {
-		group.Go(func() {
-			var own scores
-			count := 0
-			var positives []float32
-			for i := w; i < len(labels); i += workers {
-				row := s.row(i)
-				positives = positives[:0]
-				for j, l := range labels {
-					if l == labels[i] && j != i {
-						positives = append(positives, -row[j]) // Ascending, the most similar first.
-					}
-				}
-				if len(positives) == 0 {
-					continue
-				}
-				slices.Sort(positives)
-				ahead := make([]int, len(positives)+1) // Negatives by the first positive that they are ahead of.
-				for j, l := range labels {
-					if l != labels[i] {
-						at, _ := slices.BinarySearch(positives, -row[j])
-						ahead[at]++
-					}
-				}
-				count++
-				before := 0
-				for p := range positives {
-					before += ahead[p]
-					if place := before + p + 1; place <= len(positives) {
-						own.mapR += float64(p+1) / float64(place) / float64(len(positives))
-					}
-				}
-				if ahead[0] == 0 {
-					own.recall++
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			mean.mapR, mean.recall, queries = mean.mapR+own.mapR, mean.recall+own.recall, queries+count
-		})
-	}
-	group.Wait()
-	n := float64(max(queries, 1))
-	return scores{mean.mapR / n, mean.recall / n}
+	return scores{r.MAPAtR, r.Recall[1]}, nil
 }
 
 // leading returns k orthonormal directions [F, k] in which z [N, F] is largest, by subspace iteration.
@@ -425,28 +384,16 @@ func leading(a *algebra, z matrix, k int) (*mat.Dense, error) {
 	}
 	for range 8 {
 		orthonormalize(v)
-		y, err := a.times(z, float32sOf(v))
+		y, err := a.times(z, float32sOf(v.T()))
 		if err != nil {
 			return nil, err
 		}
-		if v, err = a.transposedTimes(z, y); err != nil {
+		if v, err = a.columns(z, y); err != nil {
 			return nil, err
 		}
 	}
 	orthonormalize(v)
 	return v, nil
-}
-
-// float32sOf is a matrix of float32.
-func float32sOf(m *mat.Dense) matrix {
-	rows, cols := m.Dims()
-	out := newMatrix(rows, cols)
-	for i := range rows {
-		for j, v := range m.RawRowView(i) {
-			out.values[i*cols+j] = float32(v)
-		}
-	}
-	return out
 }
 
 // orthonormalize makes the columns of a matrix orthonormal. Where they do not suffice, unit vectors stand in.
@@ -456,19 +403,14 @@ func orthonormalize(v *mat.Dense) {
 	for j := range columns {
 		columns[j] = mat.Col(nil, j, v)
 		for attempt := 0; ; attempt++ {
-			before := norm64(columns[j])
+			before := floats.Norm(columns[j], 2)
 			for range 2 { // Once is not enough in floating point.
 				for _, other := range columns[:j] {
-					along := dot64(columns[j], other)
-					for i := range other {
-						columns[j][i] -= along * other[i]
-					}
+					floats.AddScaled(columns[j], -floats.Dot(columns[j], other), other)
 				}
 			}
-			if length := norm64(columns[j]); length > 1e-6*before && length > 0 {
-				for i := range columns[j] {
-					columns[j][i] /= length
-				}
+			if length := floats.Norm(columns[j], 2); length > 1e-6*before && length > 0 {
+				floats.Scale(1/length, columns[j])
 				break
 			}
 			clear(columns[j])
@@ -477,12 +419,3 @@ func orthonormalize(v *mat.Dense) {
 		v.SetCol(j, columns[j])
 	}
 }
-
-func dot64(x, y []float64) (sum float64) {
-	for i := range x {
-		sum += x[i] * y[i]
-	}
-	return sum
-}
-
-func norm64(x []float64) float64 { return math.Sqrt(dot64(x, x)) }

@@ -34,13 +34,8 @@ func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs
 			s.step.free()
 		}
 	}()
-	var chosen []int
 	for i, training := range trainings {
-		if training.HeadStart != "" {
-			chosen = append(chosen, i)
-			continue
-		}
-		if !training.sideBySide() || t.DeviceCount() > 1 || len(trainings) == 1 {
+		if training.HeadStart == "" && (!training.sideBySide() || t.DeviceCount() > 1 || len(trainings) == 1) {
 			if outs[i], err = t.Train(ctx, training); err != nil {
 				return nil, err
 			}
@@ -60,28 +55,18 @@ func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs
 		}
 		groups[at] = append(groups[at], s)
 	}
-	if len(chosen) > 0 {
-		var some []Training
-		for _, i := range chosen {
-			some = append(some, trainings[i])
-		}
-		all, err := t.trainChosen(ctx, some)
-		if err != nil {
-			return nil, err
-		}
-		for k, i := range chosen {
-			outs[i] = all[k]
-		}
-	}
 	for _, group := range groups {
 		if err := t.trainGroup(ctx, group); err != nil {
 			return nil, err
 		}
 		for _, s := range group {
 			s.started = time.Now() // Evaluations follow each other.
-			if outs[places[s]], err = s.finish(ctx); err != nil {
+			out, err := s.finish(ctx)
+			if err != nil {
 				return nil, err
 			}
+			out.Head = s.choice
+			outs[places[s]] = out
 		}
 	}
 	return outs, nil
@@ -103,6 +88,9 @@ func lanesFor(n int) int {
 
 // trainGroup performs the remaining epochs of trainings that may take their steps in one graph.
 func (t *Trainer) trainGroup(ctx context.Context, group []*session) error {
+	if group[0].HeadStart != "" {
+		return t.trainChosen(ctx, group)
+	}
 	var l *lanes
 	defer func() { l.free() }()
 	for some := range slices.Chunk(group, lanesFor(len(group))) {
@@ -137,6 +125,9 @@ func (c Config) sideBySide() bool {
 
 // together reports whether two trainings may take their remaining steps in one graph.
 func (s *session) together(o *session) bool {
+	if s.HeadStart != "" {
+		return s.choiceKey() == o.choiceKey()
+	}
 	return s.step.key.same(o.step.key) && s.Dim == o.Dim && s.Batch() == o.Batch() && s.state.Epoch == o.state.Epoch &&
 		s.Epochs == o.Epochs && s.StepsPerEpoch == o.StepsPerEpoch && s.state.Diverged == "" && o.state.Diverged == "" &&
 		s.Data.Train.Shape().Equal(o.Data.Train.Shape()) && len(s.Data.Scale) == len(o.Data.Scale)

@@ -40,7 +40,7 @@ type Training struct {
 func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, err error) {
 	defer errs.Catch(&err)
 	if training.HeadStart != "" {
-		outs, err := t.trainChosen(ctx, []Training{training})
+		outs, err := t.TrainTogether(ctx, []Training{training})
 		if err != nil {
 			return nil, err
 		}
