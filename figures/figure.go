@@ -21,6 +21,8 @@ type Figure struct {
 	Photographs bool
 
 	panels func(c draw.Canvas)
+	style  Style
+	across int // The most panels side by side, 0 for any number; see [Style.Apply].
 }
 
 // Of returns a figure of one plot.
@@ -69,6 +71,9 @@ const margin = vg.Length(6)
 
 // Draw draws the figure on a canvas and fills it.
 func (f *Figure) Draw(c draw.Canvas) {
+	if f.style != (Style{}) {
+		c.Canvas = &styled{Canvas: c.Canvas, serif: f.style.Serif, across: f.across}
+	}
 	c.SetColor(paper)
 	c.Fill(c.Rectangle.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)

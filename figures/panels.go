@@ -297,13 +297,19 @@ func drawPlot(p *plot.Plot, c draw.Canvas) {
 }
 
 // columns splits a canvas into columns of the given relative widths with gaps between them.
-func columns(c draw.Canvas, gap vg.Length, widths ...float64) []draw.Canvas {
+func columns(c draw.Canvas, gap vg.Length, widths ...float64) (out []draw.Canvas) {
+	if lines, across := wrapped(c, len(widths)); len(lines) > 1 {
+		for _, line := range lines {
+			out = append(out, columns(line, gap, append(slices.Clone(widths), equal(across)...)[len(out):][:across]...)...)
+		}
+		return out[:len(widths)]
+	}
 	total := 0.0
 	for _, w := range widths {
 		total += w
 	}
 	room := c.Max.X - c.Min.X - gap*vg.Length(len(widths)-1)
-	out := make([]draw.Canvas, len(widths))
+	out = make([]draw.Canvas, len(widths))
 	x := c.Min.X
 	for i, w := range widths {
 		out[i] = c
@@ -360,6 +366,12 @@ type square struct {
 
 // squares draws a row of plots whose data areas are equal, as large as they can be.
 func squares(c draw.Canvas, plots []square) {
+	if lines, across := wrapped(c, len(plots)); len(lines) > 1 {
+		for i, line := range lines {
+			squares(line, plots[i*across:min((i+1)*across, len(plots))])
+		}
+		return
+	}
 	around := make([]vg.Rectangle, len(plots)) // The space of each plot outside its data area.
 	room, side := c.Max.X-c.Min.X, c.Max.Y-c.Min.Y
 	for i, p := range plots {

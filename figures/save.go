@@ -85,6 +85,11 @@ func (f *Figure) bytes(format string) (data []byte, err error) {
 	case "svg":
 		return f.svg()
 	case "pdf":
+		if f.style.NoProvenance && f.Provenance != "" {
+			plain := *f
+			plain.Provenance, plain.Height = "", f.Height-noteSize-6
+			f = &plain
+		}
 		return written(upright{vgpdf.New(f.Width, f.height())}, f)
 	default:
 		return f.png(PNGResolution)

@@ -38,6 +38,10 @@ func (h outlines) Box(s string, f font.Font) (width, height, depth vg.Length) {
 }
 
 func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
+	of := styledBy(c)
+	if of != nil && of.serif {
+		sty.Font.Variant = "Serif"
+	}
 	lines := h.Lines(s)
 	e := h.Extents(sty.Font)
 	height := e.Height * vg.Length(len(lines)-1) // From the first baseline to the last.
@@ -57,6 +61,9 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	for i, line := range lines {
 		l := h.set(line, sty.Font)
 		origin := pt(at.X+vg.Length(sty.XAlign)*l.width, top-e.Ascent-e.Height*vg.Length(i))
+		if of != nil && !rotated && line != "" {
+			of.text(origin, l.width, sty.Font.Size)
+		}
 		if path := l.path(origin); len(path) > 0 {
 			c.Fill(path)
 		}

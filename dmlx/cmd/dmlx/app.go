@@ -25,6 +25,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 // app holds the common flags and the outputs of all commands.
@@ -34,11 +35,13 @@ type app struct {
 	json     bool
 
 	// ctx ends when the command is interrupted.
-	ctx            context.Context
-	stdout, stderr io.Writer
-	columns        int            // Of the terminal that stdout is; 0 if it is none.
-	line           *progress.Line // On stderr.
-	warned         *sync.Map      // The warnings that were printed.
+	ctx             context.Context
+	stdout, stderr  io.Writer
+	width, typeface string // Of figures, see [app.checkStyle].
+	style           figures.Style
+	columns         int            // Of the terminal that stdout is; 0 if it is none.
+	line            *progress.Line // On stderr.
+	warned          *sync.Map      // The warnings that were printed.
 
 	opening   *sync.Once // Of the backend.
 	trainer   *train.Trainer

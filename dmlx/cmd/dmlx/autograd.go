@@ -211,7 +211,7 @@ func (a *app) dissectAutograd(g autograd, e dissect.Embeddings, l *losses.Named,
 	}
 	var saved []string
 	if g.out != "" {
-		if saved, err = autogradPictures(d, g.out); err != nil {
+		if saved, err = a.autogradPictures(d, g.out); err != nil {
 			return err
 		}
 	}
@@ -276,7 +276,7 @@ func autogradText(g autograd, d *dissect.AutogradDissection, miner string, k *co
 }
 
 // autogradPictures writes the gradient matrix and the weights of the pairs to a folder.
-func autogradPictures(d *dissect.AutogradDissection, dir string) ([]string, error) {
+func (a *app) autogradPictures(d *dissect.AutogradDissection, dir string) ([]string, error) {
 	matrix, err := figures.GradientMatrix(figures.Matrix{Title: "$M$ of the given gradient", Values: d.M,
 		Labels: d.Labels})
 	if err != nil {
@@ -296,7 +296,7 @@ func autogradPictures(d *dissect.AutogradDissection, dir string) ([]string, erro
 		provenance += fmt.Sprintf("; M is ambiguous in %d numbers", d.Ambiguity)
 	}
 	matrix.Provenance = provenance
-	saved, err := saveAll(matrix, filepath.Join(dir, "gradient-matrix"))
+	saved, err := a.saveAll(matrix, filepath.Join(dir, "gradient-matrix"))
 	if err != nil {
 		return nil, err
 	}
@@ -307,6 +307,6 @@ func autogradPictures(d *dissect.AutogradDissection, dir string) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	paths, err := saveAll(weights, filepath.Join(dir, "gradient-weights"))
+	paths, err := a.saveAll(weights, filepath.Join(dir, "gradient-weights"))
 	return append(saved, paths...), err
 }

@@ -56,6 +56,9 @@ Losses (--list describes them):
 			if err := checkOut(sources, matrix, pairs); err != nil {
 				return err
 			}
+			if err := a.checkStyle(given.out); err != nil {
+				return err
+			}
 			if err := checkOutDir(given.out); err != nil {
 				return err
 			}
@@ -122,6 +125,7 @@ Losses (--list describes them):
 	flags.IntVar(&given.nearest, "nearest", 0,
 		"number of rules and losses to print, ranked by the cosine of their gradient with the given one")
 	flags.StringVar(&given.out, "out", "", "folder for pictures of a given gradient, as SVG, PDF and PNG")
+	a.addStyle(flags)
 	flags.StringVar(&proxies, "proxies", "", "proxies, for a loss that has them [C, D] (.npy)")
 	flags.StringVar(&classes, "classes", "", "labels of the proxies, integers [C] (.npy)")
 	flags.StringVar(&matrix, "matrix", "", "output: M, float32 [B+C, B+C] (.npy)")

@@ -36,11 +36,15 @@ func (x *execution) add(f *pflag.FlagSet) {
 	x.on.flags(f)
 	f.StringVar(&x.out, "out", "", "folder for the output: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
 		"and PNG")
+	x.addStyle(f)
 }
 
 // check checks the flags, before any work.
 func (x *execution) check(f *pflag.FlagSet) error {
 	if err := x.on.check(f); err != nil {
+		return err
+	}
+	if err := x.checkStyle(x.out); err != nil {
 		return err
 	}
 	return checkOutDir(x.out)

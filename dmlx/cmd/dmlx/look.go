@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/inspect"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -25,6 +26,9 @@ name or its first digits. Bundled runs have no embeddings, so that they cannot b
 		Example: "  dmlx runs look 077c9a --out pictures/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkStyle(out); err != nil {
+				return err
+			}
 			store, hash, err := a.find(args[0])
 			if err != nil {
 				return err
@@ -47,6 +51,7 @@ name or its first digits. Bundled runs have no embeddings, so that they cannot b
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "folder for the pictures, as SVG, PDF and PNG, and those of images as HTML")
+	a.addStyle(cmd.Flags())
 	return cmd
 }
 
@@ -70,7 +75,7 @@ func (a *app) pictures(r *report.Report, out, prefix string) (words map[string]s
 		if out == "" {
 			continue
 		}
-		saved, err := saveAll(p.Of, filepath.Join(out, prefix+"-"+p.Name))
+		saved, err := a.saveAll(p.Of, filepath.Join(out, prefix+"-"+p.Name))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -79,9 +84,41 @@ func (a *app) pictures(r *report.Report, out, prefix string) (words map[string]s
 	return words, files, nil
 }
 
+// addStyle adds the flags of how figures are drawn. [app.checkStyle] reads them.
+func (a *app) addStyle(f *pflag.FlagSet) {
+	f.StringVar(&a.width, "width", "", "width of the figures of --out, with text of the same size, as in 240pt or 3.3in "+
+		"(default: each one's own)")
+	f.StringVar(&a.typeface, "typeface", "sans", "typeface of the figures of --out: sans or serif")
+	f.BoolVar(&a.style.NoProvenance, "no-provenance", false, "leave out the line under the PDF figures of --out that says "+
+		"where they are from; SVG and PNG keep it")
+}
+
+// checkStyle reads the flags of addStyle, which belong to a folder for the output.
+func (a *app) checkStyle(out string) error {
+	s, err := figures.ParseStyle(a.width, a.typeface)
+	if err != nil {
+		return usage(err)
+	}
+	s.NoProvenance = a.style.NoProvenance
+	if a.style = s; out == "" && s != (figures.Style{}) {
+		return usagef("--width, --typeface and --no-provenance are for files: add --out DIR")
+	}
+	return nil
+}
+
 // saveAll writes a picture or table to files with the format as extension, in all formats except text, which is
-// printed.
-func saveAll(of figures.Output, name string) (files []string, err error) {
+// printed. A figure that is too wide for the width that is asked for keeps its own, with a warning.
+func (a *app) saveAll(of figures.Output, name string) (files []string, err error) {
+	if drawn, err := a.style.Apply(of); err == nil {
+		of = drawn
+	} else {
+		a.logf("%s: %v", name, err)
+		own := a.style
+		own.Width = 0
+		if of, err = own.Apply(of); err != nil {
+			return nil, err
+		}
+	}
 	for _, format := range of.Formats() {
 		if format == "txt" {
 			continue

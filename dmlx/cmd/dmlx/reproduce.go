@@ -248,7 +248,7 @@ func (r *reproduction) makeAll(ctx context.Context, submitted map[string]bool) e
 			}
 		}
 		results, histograms = append(results, report.Results...), append(histograms, report.Histograms...)
-		table, text, err := present(report, r.out)
+		table, text, err := r.present(report, r.out)
 		if err != nil {
 			return err
 		}
@@ -417,7 +417,7 @@ func (r *reproduction) printEstimate(ctx context.Context) error {
 }
 
 // present returns a report as JSON and text. If out is not empty, it writes the parts there in all formats.
-func present(r *paper.Report, out string) (reproduced, string, error) {
+func (a *app) present(r *paper.Report, out string) (reproduced, string, error) {
 	set := reproduced{Study: r.Name, Preset: r.Preset, Changes: r.Changes, Provenance: r.Provenance, Runs: r.Runs,
 		Ran: r.Ran}
 	if r.Table != nil {
@@ -458,7 +458,7 @@ func present(r *paper.Report, out string) (reproduced, string, error) {
 		if p.Name != "" {
 			name += "-" + p.Name
 		}
-		saved, err := saveAll(p.Of, filepath.Join(out, name))
+		saved, err := a.saveAll(p.Of, filepath.Join(out, name))
 		if err != nil {
 			return set, "", err
 		}

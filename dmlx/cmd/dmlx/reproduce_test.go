@@ -32,7 +32,7 @@ func TestPresent(t *testing.T) {
 		Report: report.Report{Name: "table9", Preset: "quick", Runs: 3,
 			Parts: []report.Part{{Of: table}, {Name: "picture", Of: picture}}}}
 	out := filepath.Join(t.TempDir(), "new")
-	set, text, err := present(r, out)
+	set, text, err := new(app).present(r, out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestPresent(t *testing.T) {
 		}
 	}
 	r.Parts = []report.Part{{Of: r.Part("gains")}}
-	if _, _, err := present(r, ""); err == nil || !strings.Contains(err.Error(), `no part "gains"`) {
+	if _, _, err := new(app).present(r, ""); err == nil || !strings.Contains(err.Error(), `no part "gains"`) {
 		t.Errorf("a part that is not there: %v", err)
 	}
 }

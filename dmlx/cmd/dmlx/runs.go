@@ -71,10 +71,16 @@ presets: the finished runs, also of those bundled with the program, that match o
 set it is the preset's fine-grained one, and without a preset that of --preset. Runs of a sweep or a search, which hold
 out classes, are found by their names alone.`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.compareRuns(cmd.Context(), args, out) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkStyle(out); err != nil {
+				return err
+			}
+			return a.compareRuns(cmd.Context(), args, out)
+		},
 	}
 	compare.Flags().StringVar(&out, "out", "",
 		"folder for tables, as Markdown, CSV, LaTeX and HTML, and pictures, as SVG, PDF and PNG")
+	a.addStyle(compare.Flags())
 	cmd.AddCommand(
 		compare,
 		newLook(a),

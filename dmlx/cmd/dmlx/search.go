@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,7 +108,7 @@ func newSearchShow(a *app) *cobra.Command {
 			if len(args) == 0 {
 				return a.listSearches(store)
 			}
-			if err := checkOut(nil, bundled); err != nil {
+			if err := errors.Join(checkOut(nil, bundled), a.checkStyle(showOut)); err != nil {
 				return err
 			}
 			r, err := inspect.Search(cmd.Context(), inspect.SearchRequest{Name: args[0],
@@ -126,6 +127,7 @@ func newSearchShow(a *app) *cobra.Command {
 		},
 	}
 	show.Flags().StringVar(&showOut, "out", "", "folder for tables and pictures")
+	a.addStyle(show.Flags())
 	show.Flags().StringVar(&bundled, "write-bundled", "",
 		"file to write the results of the finalists and of the test to, in the format of dmlx/runs/bundled/")
 	return show

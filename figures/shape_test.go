@@ -1,0 +1,92 @@
+package figures
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// row is a figure of plots side by side.
+func row(n int) *Figure {
+	var plots []*plot.Plot
+	for range n {
+		plots = append(plots, newPlot("Title", "x", "y"))
+	}
+	return &Figure{Width: vg.Length(150 * n), Height: 150, Provenance: "preset quick · minicar",
+		panels: func(c draw.Canvas) { drawRow(c, plots, 10) }}
+}
+
+// A figure for a narrow page has its panels below each other, with text of the same size; one that is too wide is an
+// error, and the zero style changes nothing.
+func TestStyle(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		width  string
+		panels int
+		height vg.Length
+	}{{"150pt", 3, 450}, {"240pt", 3, 240}, {"460pt", 3, 150}, {"120pt", 2, 240}} {
+		s, err := ParseStyle(c.width, "serif")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := row(c.panels)
+		out, err := s.Apply(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := out.(*Figure)
+		if got.Width != s.Width || got.Height < c.height-1 || got.Height > c.height+1 || f.Width != vg.Length(150*c.panels) {
+			t.Errorf("%d panels in %s: %v × %v, want a height of %v", c.panels, c.width, got.Width, got.Height, c.height)
+		}
+		sans, serif := bytesOf(Bytes(f, "svg")), bytesOf(Bytes(got, "svg"))
+		if len(sans) == 0 || len(serif) == 0 || bytes.Equal(sans, serif) {
+			t.Errorf("%d panels in %s: the pictures are %d and %d bytes", c.panels, c.width, len(sans), len(serif))
+		}
+	}
+	f := row(1)
+	if same, err := (Style{}).Apply(f); err != nil || same != Output(f) {
+		t.Errorf("the zero style: %v, %v", same, err)
+	}
+	table := &Table{}
+	if same, err := (Style{Width: 240}).Apply(table); err != nil || same != Output(table) {
+		t.Errorf("a table: %v, %v", same, err)
+	}
+	wide := Of(newPlot("A title that is much too long for the narrow column of a page of two columns, in bold letters",
+		"x", "y"), 600, 200)
+	if _, err := (Style{Width: 240}).Apply(wide); err == nil || !strings.Contains(err.Error(), "only into 600 pt") {
+		t.Errorf("too wide: %v", err)
+	}
+	for want, given := range map[string][2]string{"as in 240pt": {"wide", ""}, "of 100pt": {"20pt", ""},
+		"to 2000pt": {"NaNpt", ""}, "sans or serif": {"", "comic"}} {
+		if _, err := ParseStyle(given[0], given[1]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", given, err)
+		}
+	}
+}
+
+// The provenance can be left out of a PDF alone.
+func TestNoProvenance(t *testing.T) {
+	t.Parallel()
+	f := row(1)
+	out, err := Style{NoProvenance: true}.Apply(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range f.Formats() {
+		if with, without := bytesOf(Bytes(f, format)), bytesOf(Bytes(out, format)); bytes.Equal(with, without) !=
+			(format != "pdf") {
+			t.Errorf("%s: %d and %d bytes", format, len(with), len(without))
+		}
+	}
+}
+
+func bytesOf(data []byte, err error) []byte {
+	if err != nil {
+		return nil
+	}
+	return data
+}
