@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unsafe"
@@ -20,18 +21,20 @@ import (
 
 // WriteFloat32 writes values as a float32 array of the given shape, atomically.
 func WriteFloat32(path string, values []float32, shape ...int) error {
-	return write(path, "<f4", values, len(values), shape)
+	return WriteFloat32Parts(path, shape, slices.Chunk(values, 1<<18))
+}
+
+// WriteFloat32Parts is [WriteFloat32] of values that come in parts, of which one is in memory at a time.
+func WriteFloat32Parts(path string, shape []int, parts iter.Seq[[]float32]) error {
+	return write(path, "<f4", parts, shape)
 }
 
 // WriteInt64 writes values as an int64 array of the given shape, atomically.
 func WriteInt64(path string, values []int64, shape ...int) error {
-	return write(path, "<i8", values, len(values), shape)
+	return write(path, "<i8", slices.Chunk(values, 1<<18), shape)
 }
 
-func write[T any](path, descr string, values []T, n int, shape []int) error {
-	if size(shape) != n {
-		return fmt.Errorf("%s: %d values do not fill the shape %v", path, n, shape)
-	}
+func write[T any](path, descr string, parts iter.Seq[[]T], shape []int) error {
 	var dims strings.Builder
 	for _, d := range shape {
 		fmt.Fprintf(&dims, "%d,", d) // NumPy wants (3,) and accepts (3,4,).
@@ -48,10 +51,15 @@ func write[T any](path, descr string, values []T, n int, shape []int) error {
 		header); err != nil {
 		return err
 	}
-	for part := range slices.Chunk(values, 1<<18) { // binary.Write takes as much memory as it writes.
+	n := 0
+	for part := range parts { // Short, since binary.Write takes as much memory as it writes.
+		n += len(part)
 		if err := binary.Write(f, binary.LittleEndian, part); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
+	}
+	if n != size(shape) {
+		return fmt.Errorf("%s: %d values do not fill the shape %v", path, n, shape)
 	}
 	return f.CloseAtomicallyReplace()
 }

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -216,12 +218,43 @@ const (
 // Save writes the index into a folder that is there: rows as a NumPy array, which FAISS and hnswlib take, too, and the
 // labels if there are any.
 func (x *Index) Save(dir string) error {
-	if x.labels != nil {
-		if err := npy.WriteInt64(filepath.Join(dir, IndexLabels), x.labels, x.Len()); err != nil {
-			return err
-		}
+	return save(dir, []int{x.Len(), x.dim}, x.labels, slices.Chunk(x.rows, 1<<18))
+}
+
+func save(dir string, shape []int, labels []int64, parts iter.Seq[[]float32]) error {
+	path := filepath.Join(dir, IndexLabels)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // Of an index before.
+		return err
 	}
-	return npy.WriteFloat32(filepath.Join(dir, IndexRows), x.rows, x.Len(), x.dim)
+	if err := npy.WriteFloat32Parts(filepath.Join(dir, IndexRows), shape, parts); err != nil || labels == nil {
+		return err
+	}
+	return npy.WriteInt64(path, labels, shape[0])
+}
+
+// WriteIndex saves an index of n rows that come in parts, each of some rows, of which one is in memory at a time. It
+// stops at the first error of a part, and returns it. labels may be nil.
+func WriteIndex(dir string, n, dim int, labels []int64, parts iter.Seq2[[]float32, error]) (err error) {
+	if n < 1 || dim < 1 || labels != nil && len(labels) != n {
+		return fmt.Errorf("retrieval: %d rows of %d values with %d labels: want at least 1 row and value, and a label for "+
+			"each row, or none", n, dim, len(labels))
+	}
+	x := &Index{dim: dim}
+	saved := save(dir, []int{n, dim}, labels, func(yield func([]float32) bool) {
+		for part, failed := range parts {
+			if err = failed; err == nil {
+				x.rows = x.rows[:0]
+				err = x.Add(&Embeddings{Values: part, Dim: dim})
+			}
+			if err != nil || !yield(x.rows) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return saved
 }
 
 // OpenIndex maps the rows of a saved index into memory. The file must stay as it is until Close.

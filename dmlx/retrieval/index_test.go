@@ -3,6 +3,8 @@ package retrieval
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -160,5 +162,49 @@ func TestIndexRefuses(t *testing.T) {
 	}
 	if x.Len() != 2 {
 		t.Error("something was added")
+	}
+}
+
+// An index that is written in parts is the one that is saved whole; what does not fit leaves no rows behind.
+func TestWriteIndex(t *testing.T) {
+	t.Parallel()
+	values := []float32{3, 4, 0, 2, 1, 1}
+	parts := func(sizes ...int) iter.Seq2[[]float32, error] {
+		return func(yield func([]float32, error) bool) {
+			from := 0
+			for _, n := range sizes {
+				if !yield(values[2*from:2*(from+n)], nil) {
+					return
+				}
+				from += n
+			}
+		}
+	}
+	whole, dir := indexOf(t, &Embeddings{Values: values, Dim: 2, Labels: []int64{5, 6, 7}}), t.TempDir()
+	if err := WriteIndex(dir, 3, 2, []int64{5, 6, 7}, parts(2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := OpenIndex(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.rows, whole.rows) || !slices.Equal(got.labels, whole.labels) {
+		t.Errorf("%v %v, want %v", got.rows, got.labels, whole.rows)
+	}
+	if err := got.Close(); err != nil {
+		t.Fatal(err)
+	}
+	none := t.TempDir()
+	for what, err := range map[string]error{
+		"too few":  WriteIndex(none, 3, 2, nil, parts(2)),
+		"labels":   WriteIndex(none, 3, 2, []int64{1}, parts(3)),
+		"an error": WriteIndex(none, 3, 2, nil, func(yield func([]float32, error) bool) { yield(nil, errors.New("x")) }),
+		"NaN": WriteIndex(none, 1, 2, nil, func(yield func([]float32, error) bool) {
+			yield([]float32{1, float32(math.NaN())}, nil)
+		}),
+	} {
+		if _, opened := OpenIndex(none); err == nil || opened == nil {
+			t.Errorf("%s: %v, %v", what, err, opened)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -661,9 +662,13 @@ func (t *Trainer) chooseTraining(ctx context.Context, a *algebra, s *session, fo
 
 // trainChosen trains heads with the same choice side by side, sets their weights, and writes what a training writes.
 func (t *Trainer) trainChosen(ctx context.Context, group []*session) error {
+	started := time.Now()
 	head, err := t.choose(ctx, group[0])
 	if err != nil {
 		return err
+	}
+	for _, s := range group {
+		s.state.Seconds += time.Since(started).Seconds() / float64(len(group)) // Its share.
 	}
 	if head.epochs == 0 {
 		for _, s := range group {

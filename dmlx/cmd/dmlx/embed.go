@@ -57,9 +57,6 @@ may then be a run's name or its first digits. The rows keep their order.`,
 				}
 				return a.embedFeatures(cmd.Context(), features, weights, out)
 			}
-			if err := checkFeatures(features); err != nil {
-				return fmt.Errorf("%w, or a NumPy file of features", err)
-			}
 			if images == "" {
 				return usagef("--images is missing: want a folder of images, or --features X.npy")
 			}
@@ -70,7 +67,7 @@ may then be a run's name or its first digits. The rows keep their order.`,
 			}
 			store := model.NewStore()
 			defer store.Finalize()
-			net, err := loadEmbedder(store, arch, weights, features)
+			net, err := a.loadEmbedder(store, arch, weights, features)
 			if err != nil {
 				return err
 			}
@@ -86,7 +83,7 @@ may then be a run's name or its first digits. The rows keep their order.`,
 				return usagef("--crop %d of --resize %d: want a crop of 1 to %d pixels, and a side of at least the crop and "+
 					"at most %d", prepare.Crop, prepare.Resize, embed.MaxCrop, datasets.MaxResize)
 			}
-			list, values, damaged, err := a.embedFolder(cmd.Context(), devices, store, net, images, skipBad)
+			list, values, skipped, err := a.embedFolder(cmd.Context(), store, net, images, devices, skipBad)
 			if err != nil {
 				return err
 			}
@@ -98,7 +95,7 @@ may then be a run's name or its first digits. The rows keep their order.`,
 			}
 			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), net.width, out, names)
 			printed := map[string]any{"images": len(list.Paths), "dim": net.width, "out": out, "names": names,
-				"classes": len(list.Classes), "left_out": list.LeftOut, "skipped": damaged}
+				"classes": len(list.Classes), "left_out": list.LeftOut, "skipped": skipped}
 			if list.Classes != nil {
 				text += fmt.Sprintf(", the labels of %d classes in %s", len(list.Classes), labels)
 				printed["labels"] = labels
@@ -134,10 +131,9 @@ func checkFeatures(features string) error {
 	return nil
 }
 
-// embedFolder embeds the images of a folder, and says which were left out. The list has the others; damaged is the
-// number of those that cannot be read, which are an error without skip.
-func (a *app) embedFolder(ctx context.Context, devices int, store *model.Store, net *embedder, dir string, skip bool) (
-	list *datasets.ImageList, values []float32, damaged int, err error) {
+// embedFolder embeds the images of a folder. It says which are left out; skipped is how many of them are damaged.
+func (a *app) embedFolder(ctx context.Context, store *model.Store, net *embedder, dir string, devices int, skip bool) (
+	list *datasets.ImageList, values []float32, skipped int, err error) {
 	if list, err = datasets.ListImages(dir); err != nil {
 		return nil, nil, 0, err
 	}
@@ -148,26 +144,23 @@ func (a *app) embedFolder(ctx context.Context, devices int, store *model.Store, 
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	paths := make([]string, len(list.Paths))
-	for i, name := range list.Paths {
-		paths[i] = filepath.Join(dir, filepath.FromSlash(name))
-	}
-	values, bad, warnings, err := a.embedFiles(ctx, choice.Backend, choice.DeviceCount(), store, net, paths, skip)
+	values, damaged, warnings, err := a.embedFiles(ctx, choice.Backend, choice.DeviceCount(), store, net,
+		inDir(dir, list.Paths), skip)
 	if err != nil {
 		return nil, nil, 0, err
 	}
 	warned := datasets.Warned(list.Paths, warnings)
-	skipped, err := leaveOut(list, bad, skip)
+	text, err := leaveOut(list, damaged, skip)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	if skipped != "" {
-		a.logf("left out, unreadable: %s", skipped)
+	if text != "" {
+		a.logf("left out, unreadable: %s", text)
 	}
 	if warned != "" {
 		a.logf("%s", warned)
 	}
-	return list, values, len(bad), nil
+	return list, values, len(damaged), nil
 }
 
 // embedFeatures embeds the features of a file with the head of a weight file or of a run.
@@ -175,38 +168,19 @@ func (a *app) embedFeatures(ctx context.Context, features, weights, out string) 
 	if err := checkOut([]string{features, weights}, out); err != nil {
 		return err
 	}
-	raw, name, err := a.weightsOf(weights)
+	f, err := a.openFeatures(features, weights)
 	if err != nil {
 		return err
 	}
-	head, err := train.ReadHead(raw)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if head == nil {
-		return fmt.Errorf("%s: its weights are of a network on images: want those of a head, or --images DIR", name)
-	}
-	values, shape, err := npy.ReadFloat32(features)
+	embedded, err := f.all(ctx)
 	if err != nil {
 		return err
 	}
-	if len(shape) != 2 || shape[1] != head.Features {
-		return fmt.Errorf("%s: shape %v, want [N, %d], features as the head of %s was trained on", features, shape,
-			head.Features, name)
-	}
-	trainer, err := a.backend()
-	if err != nil {
+	if err := npy.WriteFloat32(out, embedded, f.rows, f.width); err != nil {
 		return err
 	}
-	embedded, err := head.Embed(ctx, trainer.Backend, values)
-	if err != nil {
-		return fmt.Errorf("%s: %w", features, err)
-	}
-	if err := npy.WriteFloat32(out, embedded, shape[0], head.Dim); err != nil {
-		return err
-	}
-	return a.print(map[string]any{"rows": shape[0], "dim": head.Dim, "out": out},
-		fmt.Sprintf("%d rows, %d values each, in %s", shape[0], head.Dim, out))
+	return a.print(map[string]any{"rows": f.rows, "dim": f.width, "out": out},
+		fmt.Sprintf("%d rows, %d values each, in %s", f.rows, f.width, out))
 }
 
 // leaveOut takes damaged images off a list and names them; without skip they are an error.
@@ -271,12 +245,21 @@ type embedder struct {
 	graph   func(scope *model.Scope, pixels *graph.Node) *graph.Node
 }
 
-// loadEmbedder reads weights, or the network of an ONNX file, into a store.
-func loadEmbedder(store *model.Store, arch, weights, features string) (*embedder, error) {
+// loadEmbedder reads weights of a file or a run, or the network of an ONNX file, into a store.
+func (a *app) loadEmbedder(store *model.Store, arch, weights, features string) (*embedder, error) {
+	if err := checkFeatures(features); err != nil {
+		return nil, err
+	}
 	if train.IsNetworkFile(weights) {
 		return networkEmbedder(store, weights)
 	}
-	raw, err := embed.Weights(arch, weights)
+	var raw []byte
+	var err error
+	if weights == train.Pretrained {
+		raw, err = embed.Pretrained(arch)
+	} else {
+		raw, weights, err = a.weightsOf(weights)
+	}
 	if err != nil {
 		return nil, err
 	}

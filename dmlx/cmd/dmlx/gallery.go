@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"html/template"
 	"image"
 	"image/jpeg"
+	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,17 +28,20 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// galleryNetwork says by which network a gallery was embedded. It is in the folder of the gallery.
+// galleryNetwork says by which network a gallery was embedded. It is in the folder G of the gallery; paths are relative
+// to G, so that both can be moved together.
 type galleryNetwork struct {
-	Images   string `json:"images"` // The folder of the images, absolute.
+	Images   string `json:"images,omitempty"` // The folder of the images.
 	Arch     string `json:"arch,omitempty"`
-	Weights  string `json:"weights"` // An absolute path, or "pretrained".
+	Weights  string `json:"weights,omitempty"` // A path, or "pretrained"; none if rows were given as they are.
+	Run      string `json:"run,omitempty"`     // In place of Weights.
 	SHA256   string `json:"sha256,omitempty"`
-	Features string `json:"features"`
+	Features string `json:"features,omitempty"` // Of images.
 }
 
 const (
@@ -60,97 +68,251 @@ func newGalleryIndex(a *app) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "index --images DIR --weights W --out G",
-		Short: "Embed the images of a folder, and keep their embeddings to be searched",
+		Short: "Keep the embeddings of images, or of given features, to be searched",
 		Long: `Embed all images of a folder and write an index into a folder G: rows.npy, float32 [N, D] of length 1,
 rows.names.txt with their paths, rows.labels.npy if sub-folders are classes, and gallery.json, which says by which
-network. Weights, networks and features are those of dmlx embed. Images that cannot be read are left out and named.`,
-		Example: "  dmlx gallery index --weights pretrained --features gap --images photos --out G",
-		Args:    cobra.NoArgs,
+network; its paths are relative to G. Weights, networks and features are those of dmlx embed, or a run's name. Images
+that cannot be read are left out and named.
+
+--features X.npy keeps the rows [N, F] of a file in place of images; with --weights they are embedded by a head that was
+trained on such features. Names and labels are those beside X.npy, if there are any; --images is the folder of names
+that are paths of images.`,
+		Example: "  dmlx gallery index --weights pretrained --features gap --images photos --out G\n" +
+			"  dmlx gallery index --features X.npy --weights 077c9a --out G",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err := checkFeatures(of.Features); err != nil {
-				return err
-			}
-			if of.Images, err = filepath.Abs(of.Images); err != nil {
-				return err
-			}
-			if of.Weights != train.Pretrained {
-				if of.SHA256, err = durable.FileSum(of.Weights); err != nil {
-					return err
+			given := ""
+			switch {
+			case filepath.Ext(of.Features) == ".npy":
+				if given, of.Features = of.Features, ""; of.Arch != "" {
+					return usagef("--arch belongs to images, and --features %s has rows", given)
 				}
-				if of.Weights, err = filepath.Abs(of.Weights); err != nil {
-					return err
-				}
+			case of.Images == "" || of.Weights == "":
+				return usagef("want --images and --weights, or --features X.npy")
 			}
-			store := model.NewStore()
-			defer store.Finalize()
-			net, err := loadEmbedder(store, of.Arch, of.Weights, of.Features)
-			if err != nil {
+			weights := of.Weights
+			if of.Images, err = relativeTo(out, of.Images); err != nil {
 				return err
 			}
-			list, values, damaged, err := a.embedFolder(cmd.Context(), 1, store, net, of.Images, true)
-			if err != nil {
-				return err
-			}
-			width := net.width
-			x, err := retrieval.NewIndex(width)
-			if err != nil {
-				return err
-			}
-			if err := x.Add(&retrieval.Embeddings{Values: values, Dim: width, Labels: list.Labels}); err != nil {
+			if err := a.identify(&of, out); err != nil {
 				return err
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
-			if list.Labels == nil { // Of an index that this one replaces.
-				if err := os.Remove(filepath.Join(out, retrieval.IndexLabels)); err != nil && !os.IsNotExist(err) {
+			if err := os.Remove(filepath.Join(out, galleryNames)); err != nil && !os.IsNotExist(err) { // Of an index before.
+				return err
+			}
+			var list *datasets.ImageList
+			var n, width, skipped int
+			what := "images"
+			if given != "" {
+				what = "rows"
+				list, n, width, err = a.indexFeatures(cmd.Context(), out, given, weights)
+			} else {
+				list, width, skipped, err = a.indexImages(cmd.Context(), of, out, weights)
+				n = len(list.Paths)
+			}
+			if err != nil {
+				return err
+			}
+			if list.Paths != nil {
+				if err := files.WriteNames(filepath.Join(out, galleryNames), list.Paths); err != nil {
 					return err
 				}
-			}
-			if err := x.Save(out); err != nil {
-				return err
-			}
-			if err := files.WriteNames(filepath.Join(out, galleryNames), list.Paths); err != nil {
-				return err
 			}
 			if err := durable.WriteJSON(filepath.Join(out, galleryFile), of); err != nil {
 				return err
 			}
-			return a.print(map[string]any{"images": x.Len(), "dim": width, "out": out, "skipped": damaged},
-				fmt.Sprintf("%d images, %d values each, in %s", x.Len(), width, out))
+			return a.print(map[string]any{what: n, "dim": width, "out": out, "skipped": skipped},
+				fmt.Sprintf("%d %s, %d values each, in %s", n, what, width, out))
 		},
 	}
 	archFlag(cmd, &of.Arch)
 	f := cmd.Flags()
-	f.StringVar(&of.Weights, "weights", "", "weights as dmlx embed takes them")
+	f.StringVar(&of.Weights, "weights", "", "weights as dmlx embed takes them, or a run's name")
 	f.StringVar(&of.Images, "images", "", "folder of JPEG and PNG files, or of a folder of them for each class")
-	f.StringVar(&of.Features, "features", "embedding", "gap or embedding")
+	f.StringVar(&of.Features, "features", "embedding", "gap or embedding; or rows [N, F] (.npy) in place of images")
 	f.StringVar(&out, "out", "", "folder to write")
-	require(cmd, "weights", "images", "out")
+	require(cmd, "out")
 	return cmd
 }
 
-// galleryHit is an image of a gallery and its cosine similarity to a query.
+// relativeTo is a path as the gallery in dir keeps it: relative to dir where that can be, with slashes.
+func relativeTo(dir, path string) (string, error) {
+	from, err := filepath.Abs(dir)
+	if err != nil || path == "" {
+		return "", err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	if relative, err := filepath.Rel(from, path); err == nil {
+		path = relative
+	}
+	return filepath.ToSlash(path), nil
+}
+
+// identify replaces weights by what the gallery in dir keeps of them.
+func (a *app) identify(of *galleryNetwork, dir string) (err error) {
+	weights := of.Weights
+	if weights == "" || weights == train.Pretrained {
+		return nil
+	}
+	if of.SHA256, err = durable.FileSum(weights); errors.Is(err, fs.ErrNotExist) {
+		raw, name, err := a.weightsOf(weights)
+		sum := sha256.Sum256(raw)
+		of.Weights, of.Run, of.SHA256 = "", strings.TrimPrefix(name, "run "), hex.EncodeToString(sum[:])
+		return err
+	} else if err == nil {
+		of.Weights, err = relativeTo(dir, weights)
+	}
+	return err
+}
+
+func (a *app) indexImages(ctx context.Context, of galleryNetwork, out, weights string) (list *datasets.ImageList,
+	width, skipped int, err error) {
+	list = &datasets.ImageList{}
+	store := model.NewStore()
+	defer store.Finalize()
+	net, err := a.loadEmbedder(store, of.Arch, weights, of.Features)
+	if err != nil {
+		return list, 0, 0, err
+	}
+	images, values, skipped, err := a.embedFolder(ctx, store, net, within(out, of.Images), 1, true)
+	if err != nil {
+		return list, 0, 0, err
+	}
+	return images, net.width, skipped, retrieval.WriteIndex(out, len(images.Paths), net.width, images.Labels,
+		func(yield func([]float32, error) bool) { yield(values, nil) })
+}
+
+// indexFeatures indexes rows of a file, with the names and labels beside it.
+func (a *app) indexFeatures(ctx context.Context, out, path, weights string) (list *datasets.ImageList, n, width int,
+	err error) {
+	list = &datasets.ImageList{}
+	f, err := a.openFeatures(path, weights)
+	if err != nil {
+		return list, 0, 0, err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	if labels := files.LabelsOf(path, ""); labels != "" {
+		if list.Labels, _, err = npy.ReadInt64(labels); err != nil {
+			return list, 0, 0, err
+		}
+	}
+	list.Paths, err = files.ReadNames(files.Beside(path, files.NamesFile), f.rows)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return list, 0, 0, err
+	}
+	return list, f.rows, f.width, retrieval.WriteIndex(out, f.rows, f.width, list.Labels, f.parts(ctx))
+}
+
+// featureFile is a file of features [rows, _], which may be embedded by a head: [rows, width].
+type featureFile struct {
+	path        string
+	values      []float32
+	rows, width int
+	close       func() error
+	embed       func(ctx context.Context, values []float32) ([]float32, error)
+}
+
+// openFeatures opens a file of features for a head, or for none if weights is empty.
+func (a *app) openFeatures(path, weights string) (*featureFile, error) {
+	f := &featureFile{path: path, embed: func(_ context.Context, v []float32) ([]float32, error) { return v, nil }}
+	var shape []int
+	var err error
+	if f.values, shape, f.close, err = npy.MapFloat32(path); err != nil { // Of another type, or not there.
+		f.close = func() error { return nil }
+		if f.values, shape, err = npy.ReadFloat32(path); err != nil {
+			return nil, err
+		}
+	}
+	fail := func(err error) (*featureFile, error) { return nil, errors.Join(err, f.close()) }
+	if len(shape) != 2 || len(f.values) == 0 {
+		return fail(fmt.Errorf("%s: shape %v, want [N, F], a row of features for each", path, shape))
+	}
+	if f.rows, f.width = shape[0], shape[1]; weights == "" {
+		return f, nil
+	}
+	raw, name, err := a.weightsOf(weights)
+	if err != nil {
+		return fail(err)
+	}
+	head, err := train.ReadHead(raw)
+	switch {
+	case err != nil:
+		return fail(fmt.Errorf("%s: %w", name, err))
+	case head == nil:
+		return fail(fmt.Errorf("%s: its weights are of a network on images: want those of a head, or --images DIR", name))
+	case head.Features != f.width:
+		return fail(fmt.Errorf("%s: shape %v, want [N, %d], features as the head of %s was trained on", path, shape,
+			head.Features, name))
+	}
+	trainer, err := a.backend()
+	if err != nil {
+		return fail(err)
+	}
+	f.width = head.Dim
+	f.embed = func(ctx context.Context, v []float32) ([]float32, error) { return head.Embed(ctx, trainer.Backend, v) }
+	return f, nil
+}
+
+// parts are the rows, embedded, some at a time.
+func (f *featureFile) parts(ctx context.Context) iter.Seq2[[]float32, error] {
+	return func(yield func([]float32, error) bool) {
+		of := len(f.values) / f.rows
+		for some := range slices.Chunk(f.values, max(1<<23/of, 1)*of) {
+			rows, err := f.embed(ctx, some)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", f.path, err)
+			}
+			if !yield(rows, err) {
+				return
+			}
+		}
+	}
+}
+
+// all are the rows, embedded.
+func (f *featureFile) all(ctx context.Context) (all []float32, err error) {
+	for rows, err := range f.parts(ctx) {
+		if err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+		all = append(all, rows...)
+	}
+	return all, f.close()
+}
+
+// galleryHit is a row of a gallery and its cosine similarity to a query.
 type galleryHit struct {
-	Path       string  `json:"path"`
+	Path       string  `json:"path"` // Of its image, or the row's name.
+	Row        int     `json:"row"`
 	Similarity float32 `json:"similarity"`
 }
 
 func newGalleryQuery(a *app) *cobra.Command {
 	var k int
-	var page string
+	var page, features string
 	cmd := &cobra.Command{
 		Use:   "query G PHOTO...",
-		Short: "Find the images of an index that are nearest to photographs",
+		Short: "Find the images or rows of an index that are nearest to photographs or features",
 		Long: `Embed photographs by the network of an index, and find the k nearest images by cosine similarity. All images
-are compared, so that the result is exact. --html writes a page with small pictures, which needs no other file.`,
-		Example: "  dmlx gallery query G photo.jpg --k 10 --html found.html",
-		Args:    cobra.MinimumNArgs(2),
+are compared, so that the result is exact. --html writes a page with small pictures, which needs no other file.
+
+--features Q.npy asks by rows [n, F] in place of photographs: by features where the index was embedded by a head, else
+by embeddings.`,
+		Example: "  dmlx gallery query G photo.jpg --k 10 --html found.html\n  dmlx gallery query G --features Q.npy",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if k < 1 {
+			dir, queries := args[0], args[1:]
+			switch {
+			case k < 1:
 				return usagef("--k %d: want at least 1", k)
+			case (len(queries) == 0) == (features == ""):
+				return usagef("want photographs, or --features Q.npy")
 			}
-			dir, photos := args[0], args[1:]
 			x, names, err := openGallery(dir)
 			if err != nil {
 				return err
@@ -160,24 +322,38 @@ are compared, so that the result is exact. --html writes a page with small pictu
 			if err := durable.ReadJSON(filepath.Join(dir, galleryFile), &of); err != nil {
 				return err
 			}
-			if of.Weights != train.Pretrained {
-				if sum, err := durable.FileSum(of.Weights); err != nil {
-					return err
-				} else if sum != of.SHA256 {
-					return fmt.Errorf("%s has changed since %s was embedded by it: index the images again", of.Weights, dir)
+			by := cmp.Or(of.Run, of.Weights)
+			if of.Run == "" && by != train.Pretrained {
+				by = within(dir, by)
+			}
+			if of.SHA256 != "" && (features == "" || of.Features == "") {
+				now := galleryNetwork{Weights: by}
+				if err := a.identify(&now, dir); err != nil {
+					return fmt.Errorf("the network of %s: %w", dir, err)
+				} else if now.SHA256 != of.SHA256 {
+					return fmt.Errorf("%s has changed since %s was embedded by it: index the images again", by, dir)
 				}
 			}
-			values, width, damaged, err := a.embedBy(cmd.Context(), of, photos)
+			values, width, err := a.queriesBy(cmd.Context(), of, by, features, queries)
 			if err != nil {
 				return err
 			}
-			if len(damaged) > 0 {
-				return fmt.Errorf("%s: %w", photos[damaged[0].Index], damaged[0].Err)
-			}
 			if width != x.Dim() {
-				return fmt.Errorf("%s has rows of %d values, its network gives %d: index the images again", dir, x.Dim(), width)
+				return fmt.Errorf("%s has rows of %d values, the queries have %d: ask by the network of its rows", dir, x.Dim(),
+					width)
 			}
-			found, err := x.Search(cmd.Context(), nil, values, k)
+			for i := len(queries); i < len(values)/width; i++ {
+				queries = append(queries, fmt.Sprintf("%s row %d", features, i))
+			}
+			var b compute.Backend
+			if len(queries) >= 64 { // Fewer take less time than the backend's start.
+				trainer, err := a.backend()
+				if err != nil {
+					return err
+				}
+				b = trainer.Backend
+			}
+			found, err := x.Search(cmd.Context(), b, values, k)
 			if err != nil {
 				return err
 			}
@@ -187,12 +363,15 @@ are compared, so that the result is exact. --html writes a page with small pictu
 			}
 			var answers []answer
 			var text strings.Builder
-			for i, photo := range photos {
-				one := answer{Query: photo}
-				fmt.Fprintf(&text, "%s\n", photo)
+			for i, query := range queries {
+				one := answer{Query: query}
+				fmt.Fprintf(&text, "%s\n", query)
 				for _, n := range found[i] {
-					path := filepath.Join(of.Images, filepath.FromSlash(names[n.Index]))
-					one.Found = append(one.Found, galleryHit{path, n.Similarity})
+					path := fmt.Sprintf("row %d", n.Index)
+					if names != nil {
+						path = within(within(dir, of.Images), names[n.Index])
+					}
+					one.Found = append(one.Found, galleryHit{path, n.Index, n.Similarity})
 					fmt.Fprintf(&text, "  %.4f  %s\n", n.Similarity, path)
 				}
 				answers = append(answers, one)
@@ -211,9 +390,53 @@ are compared, so that the result is exact. --html writes a page with small pictu
 				strings.TrimSuffix(text.String(), "\n"))
 		},
 	}
-	cmd.Flags().IntVar(&k, "k", 10, "images to find, or all if there are fewer")
-	cmd.Flags().StringVar(&page, "html", "", "page with small pictures to write")
+	f := cmd.Flags()
+	f.IntVar(&k, "k", 10, "images to find, or all if there are fewer")
+	f.StringVar(&page, "html", "", "page with small pictures to write")
+	f.StringVar(&features, "features", "", "ask by rows [n, F] of a NumPy file in place of photographs")
 	return cmd
+}
+
+// within is a path that the gallery in dir keeps.
+func within(dir, path string) string {
+	if path = filepath.FromSlash(path); path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// queriesBy returns what a gallery is asked by: photographs embedded by its network, or rows of a file.
+func (a *app) queriesBy(ctx context.Context, of galleryNetwork, weights, features string, photos []string) (
+	values []float32, width int, err error) {
+	if features != "" {
+		if of.Features != "" { // Of images, whose network takes no features.
+			weights = ""
+		}
+		f, err := a.openFeatures(features, weights)
+		if err != nil {
+			return nil, 0, err
+		}
+		values, err := f.all(ctx)
+		return values, f.width, err
+	}
+	if of.Features == "" {
+		return nil, 0, errors.New("the gallery has rows of a file, and no network for photographs: ask by --features Q.npy")
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	net, err := a.loadEmbedder(store, of.Arch, weights, of.Features)
+	if err != nil {
+		return nil, 0, err
+	}
+	trainer, err := a.backend()
+	if err != nil {
+		return nil, 0, err
+	}
+	values, damaged, _, err := a.embedFiles(ctx, trainer.Backend, 1, store, net, photos, false)
+	if err == nil && len(damaged) > 0 {
+		err = fmt.Errorf("%s: %w", photos[damaged[0].Index], damaged[0].Err)
+	}
+	return values, net.width, err
 }
 
 func newGalleryExport(a *app) *cobra.Command {
@@ -244,37 +467,17 @@ func newGalleryExport(a *app) *cobra.Command {
 	return cmd
 }
 
-// openGallery opens the index of a folder, with the names of its rows.
+// openGallery opens the index of a folder, with the names of its rows, if they have some.
 func openGallery(dir string) (*retrieval.Index, []string, error) {
 	x, err := retrieval.OpenIndex(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: want the folder that dmlx gallery index has written", err)
 	}
 	names, err := files.ReadNames(filepath.Join(dir, galleryNames), x.Len())
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, errors.Join(err, x.Close())
 	}
 	return x, names, nil
-}
-
-// embedBy embeds images by a network, without those that cannot be read.
-func (a *app) embedBy(ctx context.Context, of galleryNetwork, paths []string) (values []float32, width int,
-	damaged []embed.Damaged, err error) {
-	if err := checkFeatures(of.Features); err != nil {
-		return nil, 0, nil, err
-	}
-	store := model.NewStore()
-	defer store.Finalize()
-	net, err := loadEmbedder(store, of.Arch, of.Weights, of.Features)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	trainer, err := a.backendOn(1)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	values, damaged, _, err = a.embedFiles(ctx, trainer.Backend, 1, store, net, paths, true)
-	return values, net.width, damaged, err
 }
 
 // embedFiles embeds images by a network that was loaded into a store, as [embed.Files] does.
@@ -294,6 +497,15 @@ func (a *app) embedFiles(ctx context.Context, b compute.Backend, devices int, st
 		a.line.Show("%d of %d images", done, len(paths))
 		return ctx.Err()
 	})
+}
+
+// inDir returns the paths of the images of a folder.
+func inDir(dir string, names []string) []string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	return paths
 }
 
 // galleryPage shows queries with what they found. Its pictures are in it.

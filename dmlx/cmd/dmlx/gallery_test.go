@@ -1,11 +1,23 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
+
+func write(t *testing.T, path string, values []float32, shape ...int) string {
+	t.Helper()
+	if err := npy.WriteFloat32(path, values, shape...); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // From a folder of images to the nearest of a photograph: two commands, and a page.
 func TestGallery(t *testing.T) {
@@ -40,12 +52,35 @@ func TestGallery(t *testing.T) {
 	if v := object(t, "gallery", "export", in("G"), "--out", in("F.fvecs")); v["rows"] != 4. {
 		t.Errorf("%v", v)
 	}
+	// A gallery and its images can be moved together, and hold no path of the machine.
+	raw, err := os.ReadFile(filepath.Join(in("G"), galleryFile))
+	if err != nil || strings.Contains(string(raw), dir) || !strings.Contains(string(raw), `"../photos"`) {
+		t.Errorf("%v %s", err, raw)
+	}
+	if err := os.Mkdir(in("moved"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"G", "photos"} {
+		if err := os.Rename(in(name), filepath.Join(in("moved"), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir = in("moved")
+	images, photo = in("photos"), in("photos/b/0.png")
+	v = object(t, "gallery", "query", in("G"), photo, "--k", "1")
+	if v["answers"].([]any)[0].(map[string]any)["found"].([]any)[0].(map[string]any)["path"] != photo {
+		t.Errorf("moved: %v", v)
+	}
 	text := filepath.Join(images, "a", "bad.png")
 	for want, args := range map[string][]string{
 		"want the folder":  {"query", in("none"), photo},
 		"at least 1":       {"query", in("G"), photo, "--k", "0"},
 		"neither a JPEG":   {"query", in("G"), text},
 		"ends in .fvecs":   {"export", in("G"), "--out", in("F.txt")},
+		"or --features Q":  {"query", in("G")},
+		"no such file":     {"query", in("G"), "--features", in("none.npy")},
+		"by the network":   {"query", in("G"), "--features", write(t, in("wide.npy"), []float32{1, 2}, 1, 2)},
+		"want [N, F]":      {"index", "--features", write(t, in("cube.npy"), []float32{1, 2}, 1, 1, 2), "--out", in("H")},
 		"gap or embedding": {"index", "--images", images, "--out", in("H"), "--weights", "pretrained", "--features", "x"},
 	} {
 		code, _, stderr := invoke(t, append([]string{"gallery"}, args...)...)
@@ -61,5 +96,60 @@ func TestGallery(t *testing.T) {
 		if code, _, stderr := invoke(t, "gallery", "query", in("G"), photo); !failed(code) || len(stderr) > 1000 {
 			t.Errorf("%s: %d %s", what, code, stderr)
 		}
+	}
+}
+
+// Rows of a file are a gallery, as they are or embedded by a run's head, and are asked by rows.
+func TestGalleryOfFeatures(t *testing.T) {
+	atWork(t)
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	values, labels := make([]float32, 24*5), make([]int64, 24)
+	for i := range 24 {
+		labels[i] = int64(i / 4)
+		for j := range 5 {
+			values[5*i+j] = float32(math.Sin(float64(7*(i/4)+3*j))) + 0.1*float32(math.Sin(float64(5*i+j)))
+		}
+	}
+	x := write(t, in("X.npy"), values, 24, 5)
+	if err := npy.WriteInt64(in("X.labels.npy"), labels, 24); err != nil {
+		t.Fatal(err)
+	}
+	asked := write(t, in("Q.npy"), values[5*9:5*11], 2, 5)
+	nearest := func(v map[string]any) (rows []any) {
+		for _, answer := range v["answers"].([]any) {
+			rows = append(rows, answer.(map[string]any)["found"].([]any)[0].(map[string]any)["row"])
+		}
+		return rows
+	}
+	if v := object(t, "gallery", "index", "--features", x, "--out", in("G")); v["rows"] != 24. || v["dim"] != 5. {
+		t.Errorf("%v", v)
+	}
+	v := object(t, "gallery", "query", in("G"), "--features", asked, "--k", "2")
+	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
+		t.Errorf("%v", got)
+	}
+	run := object(t, "train", "--store", in("store"), "--features", x, "--head", "linear?start=random", "--dim", "3",
+		"--batch", "3x2", "--epochs", "1", "--steps", "2", "--lr", "0.1")["run"].(string)
+	if err := npy.WriteInt64(in("X.labels.npy"), labels[1:], 23); err != nil {
+		t.Fatal(err)
+	}
+	byHead := []string{"gallery", "index", "--store", in("store"), "--features", x, "--weights", run[:8], "--out", in("H")}
+	if code, _, stderr := invoke(t, byHead...); !failed(code) || !strings.Contains(stderr, "a label for each") {
+		t.Errorf("%d %s", code, stderr)
+	}
+	if err := os.Remove(in("X.labels.npy")); err != nil {
+		t.Fatal(err)
+	}
+	if v := object(t, byHead...); v["dim"] != 3. {
+		t.Errorf("%v", v)
+	}
+	v = object(t, "gallery", "query", "--store", in("store"), in("H"), "--features", asked)
+	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
+		t.Errorf("%v", got)
+	}
+	code, _, stderr := invoke(t, "gallery", "query", "--store", in("other"), in("H"), "--features", asked)
+	if !failed(code) || !strings.Contains(stderr, "is no file, and") {
+		t.Errorf("%d %s", code, stderr)
 	}
 }

@@ -19,12 +19,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Weights returns the bytes of a weight file, or for "pretrained" the published weights of a network, by default
-// resnet18's.
-func Weights(arch, weights string) ([]byte, error) {
-	if weights != train.Pretrained {
-		return backbone.ReadFile(weights)
-	}
+// Pretrained returns the published weights of a network, by default resnet18's, as the bytes of their file.
+func Pretrained(arch string) ([]byte, error) {
 	net, err := backbone.ParseArch(cmp.Or(arch, string(backbone.ResNet18)))
 	if err != nil {
 		return nil, err
