@@ -82,7 +82,7 @@ func EvaluateOn(
 	return summarize(ranked, ks)
 }
 
-// EvaluateSimilarities is [Evaluate] with Recall@1 of a set that is its own gallery, by its similarities [N, N], numbers.
+// EvaluateSimilarities is [Evaluate] with Recall@1 of a set that is its own gallery, by its similarities [N, N].
 func EvaluateSimilarities(similarities []float32, labels []int64) (*Result, error) {
 	n := len(labels)
 	if n == 0 || len(similarities) != n*n {

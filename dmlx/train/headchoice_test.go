@@ -255,7 +255,7 @@ func TestLinearOfBlock(t *testing.T) {
 	}
 }
 
-// The root of a large matrix by blocks is the inverse of its Cholesky factor; one that is not positive definite has none.
+// The root of a large matrix by blocks inverts its Cholesky factor; one that is not positive definite has none.
 func TestInverseRoot(t *testing.T) {
 	t.Parallel()
 	b, err := goBackend()

@@ -89,8 +89,8 @@ func (a *app) addStyle(f *pflag.FlagSet) {
 	f.StringVar(&a.width, "width", "", "width of the figures of --out, with text of the same size, as in 240pt or 3.3in "+
 		"(default: each one's own)")
 	f.StringVar(&a.typeface, "typeface", "sans", "typeface of the figures of --out: sans or serif")
-	f.BoolVar(&a.style.NoProvenance, "no-provenance", false, "leave out the line under the PDF figures of --out that says "+
-		"where they are from; SVG and PNG keep it")
+	f.BoolVar(&a.style.NoProvenance, "no-provenance", false, "leave out the line under the PDF figures of --out that "+
+		"says where they are from; SVG and PNG keep it")
 }
 
 // checkStyle reads the flags of addStyle, which belong to a folder for the output.
