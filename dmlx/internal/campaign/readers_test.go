@@ -61,7 +61,6 @@ var readers = map[string]string{
 	"dmlx/backbone/pytorch.go":                 "weights",
 	"dmlx/backbone/weights.go":                 "weights",
 	"dmlx/cmd/dmlx/archive.go":                 opens,
-	"dmlx/cmd/dmlx/gallery.go":                 "TestGallery of its package",
 	"dmlx/cmd/dmlx/internal/doctor/doctor.go":  system,
 	"dmlx/cmd/dmlx/internal/files/files.go":    "arrays",
 	"dmlx/cmd/dmlx/internal/host/host.go":      system,
