@@ -96,7 +96,8 @@ func gpuLines(t *testing.T) []string {
 	}
 	vit := func(rest string) []float64 { return of("vit_small_patch16_224, B=128" + rest) }
 	single, half, lora := vit(""), vit(", bf16"), vit(`, bf16 --lora attn\.qkv\.weight:8`)
-	last, kept := vit(`, bf16 --train-only blocks\.(10|11)\.|^norm`), vit(` --train-only blocks\.(10|11)\.|^norm --keep 8GB`)
+	last := vit(`, bf16 --train-only blocks\.(10|11)\.|^norm`)
+	kept := vit(` --train-only blocks\.(10|11)\.|^norm --keep 8GB`)
 	out = append(out, fmt.Sprintf("| whole: float32, bf16 | %.1f, %.1f GB | %.1f, %.1f GB | %.1f, %.1f GB |",
 		single[0], half[0], single[1], half[1], single[3], half[3]),
 		fmt.Sprintf("`--lora 'attn\\.qkv\\.weight:8'`, bf16 | %.1f GB | %.1f GB |", lora[0], lora[1]),
