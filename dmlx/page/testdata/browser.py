@@ -178,7 +178,7 @@ def linked(page):
                              "Boolean(p.circle.echo), l.points.length, l.cells.length, l.triplets.length]; }")
 
     def point(kind, place):
-        view = page.locator(f"#bench .card:nth-child({2 * ['diagram', 'circle', 'matrix', 'swarm'].index(kind) + 1}) canvas")
+        view = page.locator(f"#bench .cards > .card:nth-child({2 * ['diagram', 'circle', 'matrix', 'swarm'].index(kind) + 1}) canvas")
         view.scroll_into_view_if_needed()
         x, y = page.evaluate(f"() => {{ const v = Bench.a.views.{kind}, p = v.picture, f = p.frame(v.width, v.height), t = Bench.a.result.triplets; "
                              f"const [x, y] = (() => {{ {place} }})(); return [x * v.scale, y * v.scale]; }}")
@@ -195,7 +195,7 @@ def linked(page):
     assert one and one[:3] == [True, True, True] and one[3] == 3, f"a point lights {one}"
     page.mouse.move(5, 5)
     assert lit() is None, "light stays without a pointer"
-    matrix = page.locator("#bench .card:nth-child(5) canvas")
+    matrix = page.locator("#bench .cards > .card:nth-child(5) canvas")
     matrix.focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
@@ -325,7 +325,7 @@ def files(page):
 def saving(page):
     page.locator("#workbench").scroll_into_view_if_needed()
     for index, kind in enumerate(["diagram", "circle", "matrix", "swarm"]):
-        card = page.locator(f"#bench .card:nth-child({2 * index + 1})")
+        card = page.locator(f"#bench .cards > .card:nth-child({2 * index + 1})")
         card.scroll_into_view_if_needed()
         card.locator(".view").hover()
         with page.expect_download() as got:
