@@ -56,7 +56,7 @@ func audit(ctx context.Context, q report.Request) ([]claims.Audited, *Report, er
 func ClaimNumbers(ctx context.Context, q report.Request) (*claims.Numbers, *Report, error) {
 	q.CachedOnly = true
 	r := &Report{Report: report.Report{Title: "The paper's claims, audited"}}
-	all := &Table{Preset: q.Preset.String()} // The cells of all tables, for the provenance.
+	all := &Table{Preset: q.Preset.String()} // All tables, for the provenance.
 	var facts []claims.Fact
 	for table := 2; table <= 8; table++ {
 		study, err := ParseStudy(fmt.Sprintf("table%d", table))
@@ -68,9 +68,7 @@ func ClaimNumbers(ctx context.Context, q report.Request) (*claims.Numbers, *Repo
 			return nil, nil, err
 		}
 		r.add(t)
-		all.Runs += t.Runs
-		all.Missing += t.Missing
-		all.Cells = append(all.Cells, t.Cells...)
+		all.join(t)
 		own, err := t.facts(table)
 		if err != nil {
 			return nil, nil, err
@@ -146,9 +144,6 @@ func histogramFacts(ctx context.Context, q report.Request) ([]claims.Fact, error
 		return nil, err
 	}
 	positive := func(c runs.TripletDensity) float64 { return (c.Above(0, -1) + c.Above(-1, 0)) / 2 }
-	edge := func(c runs.TripletDensity) float64 { return c.Edge }
-	corner := func(c runs.TripletDensity) float64 { return c.Corner }
-	spread := func(c runs.TripletDensity) float64 { return c.Spread }
 	var out []claims.Fact
 	for _, c := range p.table.Cells {
 		for _, m := range []struct {

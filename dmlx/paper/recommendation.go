@@ -56,8 +56,7 @@ func RecommendBoth(results []*runs.Result, preset presets.Preset, reference stri
 // AllRuns returns the runs of all studies that the store or the program has, each once. It trains none.
 func AllRuns(ctx context.Context, q report.Request) ([]*runs.Result, error) {
 	q.CachedOnly = true
-	var out []*runs.Result
-	seen := make(map[string]bool)
+	all := new(Table)
 	for _, s := range studies() {
 		o := q.Options
 		if s.Sweep { // Some of their cells have the seeds of a table.
@@ -67,16 +66,9 @@ func AllRuns(ctx context.Context, q report.Request) ([]*runs.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range t.Cells {
-			for _, run := range c.Runs {
-				if !seen[run.Hash] {
-					seen[run.Hash] = true
-					out = append(out, run)
-				}
-			}
-		}
+		all.join(t)
 	}
-	return out, nil
+	return all.Results(), nil
 }
 
 // RecommendationTable returns a table of what each protocol chose on each data set, against the common reference.
