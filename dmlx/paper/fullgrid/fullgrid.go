@@ -418,11 +418,8 @@ func (g *Grid) Profile(rows, columns Factor) (figures.GridProfile, error) {
 // Gap returns how much better one direction is than another with each pair weight; the profile says over which
 // triplet weights.
 func (g *Grid) Gap(better, worse string) (p figures.GridProfile, gaps []stats.Test) {
-	h := *g
+	h := g.Without(func(r *Rule) bool { return r.Direction != better && r.Direction != worse })
 	h.Directions = []string{better, worse}
-	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool {
-		return r.Direction != better && r.Direction != worse
-	})
 	p, _ = h.Profile(ByDirection, ByPair) // The parts differ.
 	for j, pair := range p.PointNames {
 		factor, n := 0.0, float64(len(p.Over))
