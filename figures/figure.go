@@ -74,13 +74,12 @@ func (f *Figure) Draw(c draw.Canvas) {
 	if f.style != (Style{}) {
 		c.Canvas = &styled{Canvas: c.Canvas, serif: f.style.Serif, across: f.across}
 	}
-	c.SetColor(paper)
-	c.Fill(c.Rectangle.Path())
+	fill(c, c.Rectangle, paper)
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	if f.Provenance != "" {
 		lines := broken(f.Provenance, c.Max.X-c.Min.X)
 		write(c, noteStyle(), c.Max.X, c.Min.Y, strings.Join(lines, "\n"))
-		c = draw.Crop(c, 0, 0, noteSize+6+noteLine()*vg.Length(len(lines)-1), 0)
+		c = draw.Crop(c, 0, 0, noteRoom(f.Provenance)+noteLine()*vg.Length(len(lines)-1), 0)
 	}
 	if f.panels != nil {
 		f.panels(c)

@@ -324,10 +324,9 @@ func (s Swarm) draw(c draw.Canvas) {
 			if slices.Contains(s.Anchors, i) {
 				frame = 2.2
 			}
-			r := vg.Rectangle{Min: vg.Point{X: p.X - half, Y: p.Y - half}, Max: vg.Point{X: p.X + half, Y: p.Y + half}}
+			r := inset(vg.Rectangle{Min: p, Max: p}, -half)
 			c.DrawImage(r, thumb(s.Images[i]))
-			c.SetLineStyle(stroke(flowColors[class[i]%len(flowColors)], frame))
-			c.Stroke(r.Path())
+			outline(c, r, stroke(flowColors[class[i]%len(flowColors)], frame))
 			continue
 		}
 		color, radius := flowColors[class[i]%len(flowColors)], vg.Points(3)

@@ -42,7 +42,6 @@ func RankChanges(alt string, rules int, sets []RankSet, provenance string) *Figu
 
 func (s RankSet) draw(c draw.Canvas, rules int) {
 	write(c, aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop), c.Center().X, c.Max.Y, s.Title)
-
 	if len(s.Rules) == 0 {
 		c.FillText(aligned(style(labelSize, quiet), text.XCenter, text.YCenter), c.Center(),
 			"no rate has been chosen on held-out classes yet")

@@ -64,7 +64,6 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 			c.Max.Y -= 18
 			for i, lines := range drawn {
 				write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, c.Max.Y, sets[i].Title)
-
 				c.Max.Y -= titles
 				for _, line := range lines {
 					strip := c
@@ -217,7 +216,6 @@ func (g rateGround) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, t := range rateTicks(g.paper) {
 		c.StrokeLine2(stroke(quiet, 0.5), x(t.Value), c.Max.Y, x(t.Value), c.Max.Y+3)
 		write(c, aligned(style(noteSize, quiet), text.XCenter, text.YBottom), x(t.Value), c.Max.Y+6, t.Label)
-
 	}
 }
 
@@ -275,7 +273,6 @@ func (l rateLine) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	if !found {
 		write(c, aligned(style(noteSize, l.color), text.XCenter, text.YBottom), c.Center().X, c.Min.Y+3, "not run yet")
-
 	}
 	if i := l.curve.Best(); i >= 0 {
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(5), Shape: circled{}}, mark(i))

@@ -87,7 +87,7 @@ func (f *Figure) bytes(format string) (data []byte, err error) {
 	case "pdf":
 		if f.style.NoProvenance && f.Provenance != "" {
 			plain := *f
-			plain.Provenance, plain.Height = "", f.Height-noteSize-6
+			plain.Provenance, plain.Height = "", f.Height-noteRoom(f.Provenance)
 			f = &plain
 		}
 		return written(upright{vgpdf.New(f.Width, f.height())}, f)

@@ -97,5 +97,4 @@ func (k TileKind) draw(c draw.Canvas, at vg.Point) {
 	}
 	outline(c, r, stroke(quiet, 0.4))
 	write(c, aligned(style(tilesLetter, ink), text.XCenter, text.YCenter), at.X+tileSide/2, at.Y+tileSide/2, k.Letter)
-
 }
