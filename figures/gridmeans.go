@@ -202,8 +202,7 @@ func (p GridProfile) panel(data string) *plot.Plot {
 			values.addInterval(v)
 		}
 	}
-	values = values.padded(0.05, 0.3)
-	values.scaled(&out.Y, 6)
+	values.padded(0.05, 0.3).scaled(&out.Y, 6)
 	ticks := nameTicks(1, part(p.Points).labels(p.PointNames))
 	out.X.Tick.Marker = ticks
 	if part(p.Points) == tripletWeight { // These labels are too long to stand side by side.
@@ -215,7 +214,7 @@ func (p GridProfile) panel(data string) *plot.Plot {
 		out.X.Tick.Label.XAlign, out.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
 	}
 	out.X.Min, out.X.Max = -0.4, float64(len(p.PointNames))-0.6
-	out.Add(gridRungs(roundStep((values.high - values.low) / 6)))
+	out.Add(rungs{})
 	for i, key := range p.key() {
 		drawn := track{look: key.look, bar: 0.7, width: 1.2, radius: 2.7}
 		for k, v := range p.Means[i] {
@@ -225,16 +224,6 @@ func (p GridProfile) panel(data string) *plot.Plot {
 		out.Add(drawn)
 	}
 	return out
-}
-
-// gridRungs draws a light line at each step.
-type gridRungs float64
-
-func (s gridRungs) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
-	for _, t := range every(float64(s), p.Y.Min, p.Y.Max) {
-		c.StrokeLine2(stroke(faint, 0.5), c.Min.X, y(t.Value), c.Max.X, y(t.Value))
-	}
 }
 
 // gridKeys draws the legend of the lines above a column, in smaller letters where the column is narrow.

@@ -177,23 +177,30 @@ func dotPlot(title, x Markup, names []Markup, values span, parts float64) *plot.
 	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.LineStyle.Width = nameTicks(-1, names), 0, 0
 	p.Y.Min, p.Y.Max = 0.5-float64(max(len(names), 1)), 0.5
 	values.scaled(&p.X, parts)
-	p.Add(stripes{len(names), roundStep((values.high - values.low) / parts)})
+	p.Add(stripes(len(names)))
 	return p
 }
 
-// stripes draws the background of a dot plot: a light line in each row and at each step.
-type stripes struct {
-	rows int
-	step float64
-}
+// stripes draws the background of a dot plot: a light line in each of its rows and at each tick.
+type stripes int
 
 func (s stripes) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
-	for i := range s.rows {
+	for i := range int(s) {
 		c.StrokeLine2(stroke(faint, 0.8), c.Min.X, y(-float64(i)), c.Max.X, y(-float64(i)))
 	}
-	for _, t := range every(s.step, p.X.Min, p.X.Max) {
+	for _, t := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
 		c.StrokeLine2(stroke(faint, 0.4), x(t.Value), c.Min.Y, x(t.Value), c.Max.Y)
+	}
+}
+
+// rungs draws a light line at each tick of the vertical axis.
+type rungs struct{}
+
+func (rungs) Plot(c draw.Canvas, p *plot.Plot) {
+	_, y := p.Transforms(&c)
+	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
+		c.StrokeLine2(stroke(faint, 0.5), c.Min.X, y(t.Value), c.Max.X, y(t.Value))
 	}
 }
 

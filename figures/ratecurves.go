@@ -166,18 +166,18 @@ func (r RatePanel) plot(octaves float64, recalls span, first bool) *plot.Plot {
 	p.Title.Padding = vg.Points(14) // Room for the paper's rates.
 	p.X.Min, p.X.Max = -octaves, octaves
 	recalls.scaled(&p.Y, 4)
-	ticks := p.Y.Tick.Marker.Ticks(recalls.low, recalls.high)
 	if first {
 		p.Y.Label.Text = "Recall@1, %"
 		p.Y.Label.TextStyle.Font.Size = tickSize
 	} else {
+		ticks := p.Y.Tick.Marker.Ticks(recalls.low, recalls.high)
 		for i := range ticks {
 			ticks[i].Label = ""
 		}
 	}
 	p.X.Tick.Marker = plot.ConstantTicks(rateTicks(r.Ours))
 	p.X.Tick.Label.Color, p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = Blue, noteSize, noteSize
-	p.Add(rateGround{ticks, r.Theirs}, rateLine{r.Theirs, quiet, diamond{}, false},
+	p.Add(rungs{}, ratesAbove(r.Theirs), rateLine{r.Theirs, quiet, diamond{}, false},
 		rateLine{r.Ours, Blue, draw.CircleGlyph{}, true})
 	return p
 }
@@ -198,22 +198,16 @@ func rateTicks(c scores.Curve) []plot.Tick {
 	return out
 }
 
-// rateGround draws the background of a panel: a light line at each recall, and the paper's rates above.
-type rateGround struct {
-	recalls []plot.Tick
-	paper   scores.Curve
-}
+// ratesAbove draws the axis of the paper's rates above a panel, if it has some.
+type ratesAbove scores.Curve
 
-func (g rateGround) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for _, t := range g.recalls {
-		c.StrokeLine2(stroke(faint, 0.5), c.Min.X, y(t.Value), c.Max.X, y(t.Value))
-	}
-	if len(g.paper) == 0 {
+func (r ratesAbove) Plot(c draw.Canvas, p *plot.Plot) {
+	if len(r) == 0 {
 		return
 	}
+	x, _ := p.Transforms(&c)
 	c.StrokeLine2(stroke(quiet, 0.5), c.Min.X, c.Max.Y, c.Max.X, c.Max.Y)
-	for _, t := range rateTicks(g.paper) {
+	for _, t := range rateTicks(scores.Curve(r)) {
 		c.StrokeLine2(stroke(quiet, 0.5), x(t.Value), c.Max.Y, x(t.Value), c.Max.Y+3)
 		write(c, aligned(style(noteSize, quiet), text.XCenter, text.YBottom), x(t.Value), c.Max.Y+6, t.Label)
 	}
