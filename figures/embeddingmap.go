@@ -51,12 +51,12 @@ type EmbeddingMap struct {
 	*Figure
 	points []MapPoint
 	thumb  func(i int) image.Image
-	data   vg.Rectangle // The area of the points on the figure.
-	limits [4]float64   // Least and largest X, then Y.
+	limits [4]float64 // Least and largest X, then Y.
 }
 
 const (
-	mapSide = vg.Length(400)
+	// mapSide is the side of the area of the points, mapLeft and mapOver the room beside it and above it.
+	mapSide, mapLeft, mapOver = vg.Length(400), vg.Length(40), vg.Length(18)
 	// mapThumbs is the largest number of images in an HTML map, spriteBytes the largest file of them, mapBytes the
 	// largest map.
 	mapThumbs   = 1200
@@ -100,18 +100,18 @@ func NewEmbeddingMap(
 	plotted.Add(lightGrid(), mapDots(points))
 	m := &EmbeddingMap{points: points, thumb: thumb,
 		limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
-	const left, under, over, beside = vg.Length(40), vg.Length(32), vg.Length(18), vg.Length(8)
-	foot := margin + under + noteRoom(provenance)
-	m.data = rect(margin+left, foot, margin+left+mapSide, foot+mapSide)
+	const under, beside = vg.Length(32), vg.Length(8)
 	m.Figure = &Figure{
-		Width: m.data.Max.X + beside + margin, Height: m.data.Max.Y + over + margin,
+		Width:  2*margin + mapLeft + mapSide + beside,
+		Height: 2*margin + mapOver + mapSide + under + noteRoom(provenance),
 		Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
 			"%d one of another class, %d have no match.", len(points), count[MapRight], count[MapWrong], count[MapLone]),
 		Provenance: provenance,
 	}
 	m.panels = func(c draw.Canvas) {
-		drawPlot(plotted, around(plotted, c, m.data))
-		at := pt(m.data.Min.X, m.data.Max.Y+over/2)
+		data := mapArea(c.Min.X, c.Max.Y)
+		drawPlot(plotted, around(plotted, c, data))
+		at := pt(data.Min.X, data.Max.Y+mapOver/2)
 		for _, k := range []struct {
 			kind MapKind
 			name string
@@ -129,6 +129,11 @@ func NewEmbeddingMap(
 		}
 	}
 	return m, nil
+}
+
+// mapArea returns the area of the points of a map whose panel has its top left corner at a point.
+func mapArea(x, y vg.Length) vg.Rectangle {
+	return rect(x+mapLeft, y-mapOver-mapSide, x+mapLeft+mapSide, y-mapOver)
 }
 
 // mapDots draws points, wrong ones last and so on top.
@@ -229,11 +234,11 @@ func (m *EmbeddingMap) input(taken int) ([]byte, error) {
 		}
 		return class[name]
 	}
+	data := mapArea(margin, m.height()-margin)
 	for _, i := range shown {
 		p := m.points[i]
-		size := m.data.Size()
-		x := m.data.Min.X + size.X*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
-		y := m.data.Min.Y + size.Y*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
+		x := data.Min.X + mapSide*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
+		y := data.Min.Y + mapSide*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
 		d.X = append(d.X, int(math.Round(1e4*float64(x/m.Width))))
 		d.Y = append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
 		d.Class = append(d.Class, number(p.Class))

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"image"
 	"image/color"
@@ -153,6 +154,42 @@ func mapPoints(n int) []MapPoint {
 		}
 	}
 	return points
+}
+
+// tile is the picture of a point.
+func tile(i int) image.Image { return blob(i%12, i/12) }
+
+func mapOf(t *testing.T, provenance string) *EmbeddingMap {
+	t.Helper()
+	m, err := NewEmbeddingMap(provenance, "first", "second", mapPoints(20), tile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// The provenance of a map is below its axis, however long it is, and the script finds the points where they are.
+func TestMapWithLongProvenance(t *testing.T) {
+	t.Parallel()
+	var places []float64
+	for _, n := range []int{1, 12} {
+		m := mapOf(t, strings.Repeat("run 0123456789ab on minicar · ", n))
+		if _, collisions, err := m.probe(); err != nil || collisions != 0 {
+			t.Errorf("%d times the provenance: %d collisions, %v", n, collisions, err)
+		}
+		raw, err := m.input(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d mapData
+		if err := json.Unmarshal(raw, &d); err != nil {
+			t.Fatal(err)
+		}
+		places = append(places, float64(d.Y[0])/1e4*float64(m.height())) // From the top.
+	}
+	if math.Abs(places[0]-places[1]) > 0.1 {
+		t.Errorf("a point is %v below the top", places)
+	}
 }
 
 func TestEmbeddingMap(t *testing.T) {
