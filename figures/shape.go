@@ -32,13 +32,31 @@ func ParseStyle(width, typeface string) (s Style, err error) {
 	return s, nil
 }
 
-// Apply returns an output in a style. Of outputs that are no [*Figure], such as tables and photographs, it changes
-// nothing. It returns an error for a figure that does not fit into the width.
+// Apply returns an output in a style. Photographs and maps keep their width, and tables are as they are. It returns an
+// error for a figure that does not fit into the width.
 func (s Style) Apply(o Output) (Output, error) {
-	f, ok := o.(*Figure)
-	if !ok || s == (Style{}) {
+	if s == (Style{}) {
 		return o, nil
 	}
+	own := s
+	own.Width = 0
+	switch of := o.(type) {
+	case *Figure:
+		return of.in(s)
+	case *Pictures:
+		out := *of
+		out.Figure, _ = of.in(own) // Its own width always fits.
+		return &out, nil
+	case *EmbeddingMap:
+		out := *of
+		out.Figure, _ = of.in(own)
+		return &out, nil
+	}
+	return o, nil
+}
+
+// in returns the figure in a style.
+func (f *Figure) in(s Style) (*Figure, error) {
 	out := *f
 	out.style = s
 	if s.Width == 0 {

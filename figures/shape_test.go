@@ -68,20 +68,50 @@ func TestStyle(t *testing.T) {
 	}
 }
 
-// The provenance can be left out of a PDF alone.
+// The provenance can be left out of a PDF alone, of a map's and of photographs' too.
 func TestNoProvenance(t *testing.T) {
 	t.Parallel()
-	f := row(1)
-	out, err := Style{NoProvenance: true}.Apply(f)
+	for _, f := range []Output{row(1), mapOf(t, "preset quick"), sheetOf(t)} {
+		out, err := Style{NoProvenance: true}.Apply(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range f.Formats() {
+			if with, without := bytesOf(Bytes(f, format)), bytesOf(Bytes(out, format)); bytes.Equal(with, without) !=
+				(format != "pdf") {
+				t.Errorf("%T as %s: %d and %d bytes", f, format, len(with), len(without))
+			}
+		}
+	}
+}
+
+// A map and photographs take a typeface and keep their width.
+func TestStyleOfFixed(t *testing.T) {
+	t.Parallel()
+	size := func(o Output) int { return len(bytesOf(Bytes(o, "svg"))) }
+	for _, f := range []Output{mapOf(t, "preset quick"), sheetOf(t)} {
+		narrow, err := Style{Width: 240}.Apply(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		serif, err := Style{Width: 240, Serif: true}.Apply(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size(narrow) != size(f) || size(serif) == size(f) || size(f) == 0 {
+			t.Errorf("%T: %d bytes, %d narrow, %d in serif", f, size(f), size(narrow), size(serif))
+		}
+	}
+}
+
+func sheetOf(t *testing.T) *Pictures {
+	t.Helper()
+	p, err := RetrievalSheet("preset quick", RetrievalRow{Query: tile(0), Class: "a",
+		Hits: []RetrievalHit{{Image: tile(1), Class: "b", Similarity: 0.5}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, format := range f.Formats() {
-		if with, without := bytesOf(Bytes(f, format)), bytesOf(Bytes(out, format)); bytes.Equal(with, without) !=
-			(format != "pdf") {
-			t.Errorf("%s: %d and %d bytes", format, len(with), len(without))
-		}
-	}
+	return p
 }
 
 func bytesOf(data []byte, err error) []byte {
