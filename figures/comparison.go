@@ -68,8 +68,8 @@ func (c *Comparison) columnLabels() []Markup {
 	return labels
 }
 
-// label returns a data set of ours with the paper's data set beside it.
-func (s ComparedSet) label() string {
+// Label returns a data set of ours with the paper's data set beside it.
+func (s ComparedSet) Label() string {
 	if s.Beside == "" {
 		return s.Data
 	}
@@ -148,7 +148,7 @@ func (c *Comparison) lay(titles []Markup, cell func(p *scores.Pivot, row, column
 		t.Columns = []Column{{Title: "Data", Left: true, Merged: true}}
 		for _, set := range c.Sets {
 			for _, row := range c.Rows {
-				t.Rows = append(t.Rows, Row(set.label(), head(row)))
+				t.Rows = append(t.Rows, Row(set.Label(), head(row)))
 			}
 			t.Rules = append(t.Rules, len(t.Rows))
 		}
@@ -239,7 +239,7 @@ func (s ComparedSet) reach() span {
 }
 
 func (c *Comparison) panel(set ComparedSet, column int, values span) *plot.Plot {
-	title := set.label()
+	title := set.Label()
 	if !c.across() {
 		title += ", " + c.Columns[column].Label
 	}

@@ -351,10 +351,8 @@ func values(s runs.Spec) string {
 
 // searchLine returns a search's provenance.
 func searchLine(s *search.Search) string {
-	return fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class "+
-		"held out",
-		s.Name, s.Base.DataName(),
-		s.Trials(), len(s.Records), s.Seconds()/3600, s.Sampler, s.Seed, s.Base.HeldOut)
+	return fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class held out",
+		s.Name, s.Base.DataName(), s.Trials(), len(s.Records), s.Seconds()/3600, s.Sampler, s.Seed, s.Base.HeldOut)
 }
 
 // Agreement says in a line how well the lengths of the search agree, by Spearman's ρ of the trials that went on.

@@ -22,12 +22,7 @@ func rateCell(lr float64, atEdge bool) string {
 }
 
 // title returns a data set of ours with the paper's data set beside it.
-func (s set) title() string {
-	if s.paper == "" {
-		return s.data
-	}
-	return s.data + " beside " + s.paper
-}
+func (s set) title() string { return figures.ComparedSet{Data: s.data, Beside: s.paper}.Label() }
 
 // title returns the label of the row, with the label of its block.
 func (r *row) title() figures.Markup {
