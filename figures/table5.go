@@ -102,10 +102,11 @@ func CompareBatches(ours, printed scores.Table, provenance string) (*Batches, er
 		names, b.rows = append(names, g.Key), append(b.rows, batchRow{method(r), r.Times, label})
 	}
 	for _, set := range ours.Group(scores.Data.Of) {
-		s := batchSet{data: set.Key, paper: set.Rows[0].Role}
-		if roles := set.Rows.Values(scores.Role.Of); len(roles) > 1 {
-			return nil, fmt.Errorf("table 5: %s stands beside %q and beside %q", s.data, roles[0], roles[1])
+		beside, err := set.Beside()
+		if err != nil {
+			return nil, fmt.Errorf("table 5: %w", err)
 		}
+		s := batchSet{data: set.Key, paper: beside}
 		theirs := printed.Where(func(r scores.Row) bool { return r.Data == s.paper && s.paper != "" })
 		s.measures = theirs.Values(scores.Measure.Of)
 		if s.paper == "" {
@@ -118,12 +119,12 @@ func CompareBatches(ours, printed scores.Table, provenance string) (*Batches, er
 		if err != nil {
 			return nil, fmt.Errorf("table 5: %w", err)
 		}
-		beside, err := theirs.Where(func(r scores.Row) bool { return r.Rule != "" }).Pivot(name, scores.Measure.Of)
+		papers, err := theirs.Where(func(r scores.Row) bool { return r.Rule != "" }).Pivot(name, scores.Measure.Of)
 		if err != nil {
 			return nil, fmt.Errorf("table 5: %w", err)
 		}
 		for _, m := range s.measures {
-			s.ours, s.theirs = append(s.ours, pivot.Means(m, names)), append(s.theirs, beside.Means(m, names))
+			s.ours, s.theirs = append(s.ours, pivot.Means(m, names)), append(s.theirs, papers.Means(m, names))
 		}
 		b.sets = append(b.sets, s)
 	}

@@ -166,11 +166,11 @@ func (k component) line(group scores.Group, columns []string) figures.Line {
 
 // compare returns a data set's scores beside those of the paper's data set in the same role, for the same rows.
 func (k component) compare(set scores.Group, printed scores.Table, columns []string) (figures.ComparedSet, error) {
-	out := figures.ComparedSet{Data: set.Key, Beside: set.Rows[0].Role}
-	if roles := set.Rows.Values(scores.Role.Of); len(roles) > 1 {
-		return out, fmt.Errorf("%s stands beside %q and beside %q", set.Key, roles[0], roles[1])
+	beside, err := set.Beside()
+	out := figures.ComparedSet{Data: set.Key, Beside: beside}
+	if err != nil {
+		return out, err
 	}
-	var err error
 	if out.Ours, err = set.Rows.Pivot(k.row(columns), k.column(columns)); err != nil || out.Beside == "" {
 		return out, err
 	}

@@ -157,6 +157,16 @@ type Group struct {
 	Rows Table
 }
 
+// Beside returns the paper's data set in the role of the group's, "" without one. Two of them are an error.
+func (g Group) Beside() (string, error) {
+	roles := g.Rows.Values(Role.Of)
+	if len(roles) > 1 {
+		return "", fmt.Errorf("%s stands beside %q and beside %q: want one of the paper's data sets", g.Key, roles[0],
+			roles[1])
+	}
+	return roles[0], nil
+}
+
 // Group splits the rows by a column, in the order of the rows.
 func (t Table) Group(by func(Row) string) []Group {
 	var out []Group

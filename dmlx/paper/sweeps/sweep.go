@@ -116,12 +116,11 @@ func (s *Sweep) fill(all scores.Table) error {
 		}
 	}
 	for _, of := range recall.Group(scores.Data.Of) {
-		roles := of.Rows.Values(scores.Role.Of)
-		if len(roles) > 1 {
-			return fmt.Errorf("%s stands beside %q and beside %q: want one of the paper's data sets", of.Key, roles[0],
-				roles[1])
+		beside, err := of.Beside()
+		if err != nil {
+			return err
 		}
-		s.sets = append(s.sets, set{of.Key, roles[0]})
+		s.sets = append(s.sets, set{of.Key, beside})
 	}
 	for _, of := range all.Group(id) {
 		ours, err := of.Rows.Select(scores.Row{Measure: report.Recall(1)}).Pivot(scores.Data.Of, scores.LR.Of)
