@@ -42,7 +42,8 @@ type file struct {
 	RuleOptions string `toml:"options"`
 
 	train.Options
-	Miner string `toml:"miner"`
+	HeadLR rate   `toml:"head_lr"` // Instead of that of Options, since a rate of 0 would pass for one that is not given.
+	Miner  string `toml:"miner"`
 
 	// Sets are the sizes of single data sets.
 	Sets map[string]setShape `toml:"sets"`
@@ -310,6 +311,7 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 	if train.IsNetworkFile(f.Arch) {
 		f.Arch = localPath(f.Arch, dir)
 	}
+	f.Options.HeadLR = float64(f.HeadLR)
 	images, perClass := f.Batch.images, cmp.Or(f.Batch.perClass, int(f.ImagesPerClass))
 	p, err := p.With(Settings{FineGrained: local(f.FineGrained), CoarseGrained: local(f.CoarseGrained), Seeds: f.Seeds,
 		SweepSeeds: f.SweepSeeds, LR: float64(f.LR), Rates: f.Rates, Batch: images, ImagesPerClass: perClass,

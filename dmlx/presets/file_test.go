@@ -136,6 +136,7 @@ func TestLoadRefuses(t *testing.T) {
 		"dim = 1.5":                      "1.5: want a positive whole number",
 		"lr = 0":                         "want a positive number as a learning rate",
 		"lr = nan":                       "want a positive number as a learning rate",
+		"head_lr = 0":                    "want a positive number as a learning rate",
 		"batch = \"8x\"":                 "as in 8x8",
 		"batch = [8]":                    "want a number of images",
 		"epochs = \n":                    "line 1",
