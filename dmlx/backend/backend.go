@@ -7,7 +7,6 @@ package backend
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -167,19 +166,15 @@ func pluginDirs() []string {
 	return dirs
 }
 
-// Plugins returns the PJRT plugin files that go-xla finds. A lock that a download has left is none.
+// Plugins returns the PJRT plugin files that go-xla finds, which looks into no folders within its folders. A lock that
+// a download has left is none.
 func Plugins() []string {
 	var out []string
 	for _, dir := range pluginDirs() {
-		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && strings.HasPrefix(d.Name(), "pjrt") && strings.Contains(d.Name(), "plugin") &&
-				filepath.Ext(path) != ".lock" {
-				out = append(out, path)
-			}
-			return nil
-		})
+		found, _ := filepath.Glob(filepath.Join(dir, "pjrt*plugin*"))
+		out = append(out, found...)
 	}
-	return out
+	return slices.DeleteFunc(out, func(path string) bool { return filepath.Ext(path) == ".lock" })
 }
 
 func choice(b compute.Backend, config, why string) *Choice {

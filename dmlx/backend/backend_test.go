@@ -46,14 +46,19 @@ func TestOpenObeysTheEnvironment(t *testing.T) {
 func TestPluginsAreNoLocks(t *testing.T) {
 	dir := t.TempDir()
 	plugin := filepath.Join(dir, "pjrt_c_api_cpu_v1_plugin.so")
-	for _, file := range []string{plugin, plugin + ".lock"} {
+	within := filepath.Join(dir, "within", "pjrt_c_api_cpu_plugin.so") // Where go-xla does not look.
+	if err := os.Mkdir(filepath.Dir(within), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{plugin, plugin + ".lock", within} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Setenv("PJRT_PLUGIN_LIBRARY_PATH", dir)
-	if all := backend.Plugins(); !slices.Contains(all, plugin) || slices.Contains(all, plugin+".lock") {
-		t.Errorf("plugins %v, want %s without its lock", all, plugin)
+	if all := backend.Plugins(); !slices.Contains(all, plugin) || slices.Contains(all, plugin+".lock") ||
+		slices.Contains(all, within) {
+		t.Errorf("plugins %v, want %s without its lock and without %s", all, plugin, within)
 	}
 }
 
