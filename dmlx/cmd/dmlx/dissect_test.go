@@ -85,3 +85,20 @@ func TestDissect(t *testing.T) {
 		}
 	}
 }
+
+// A value that is not finite is said with its file and place.
+func TestFiniteEmbeddings(t *testing.T) {
+	dir := t.TempDir()
+	e := write(t, filepath.Join(dir, "e.npy"), []float32{1, 2, 3, float32(math.Inf(1))}, 2, 2)
+	l, out := filepath.Join(dir, "l.npy"), filepath.Join(dir, "out.npy")
+	if err := npy.WriteInt64(l, []int64{0, 1}, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"recall"}, {"dissect", "--loss", "ms"},
+		{"gradient", "--rule", "ours", "--out", out}} {
+		code, _, stderr := invoke(t, append(args, "--embeddings", e, "--labels", l)...)
+		if code != 1 || !strings.Contains(stderr, e+": row 1, column 1 is +Inf: want finite values") {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
+	}
+}

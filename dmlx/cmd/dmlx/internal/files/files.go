@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -37,6 +38,10 @@ func ReadBatches(pairs ...string) ([]dissect.Embeddings, error) {
 		}
 		if len(shape) != 2 {
 			return nil, fmt.Errorf("%s: shape %v, want [N, D]", pairs[i], shape)
+		}
+		if k := slices.IndexFunc(values, func(v float32) bool { return v-v != 0 }); k >= 0 {
+			return nil, fmt.Errorf("%s: row %d, column %d is %g: want finite values", pairs[i], k/shape[1], k%shape[1],
+				values[k])
 		}
 		out = append(out, dissect.Embeddings{Values: values, N: shape[0], Dim: shape[1]})
 		labels = append(labels, pairs[i+1])
