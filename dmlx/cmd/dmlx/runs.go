@@ -456,7 +456,11 @@ func sideBySide(results []*runs.Result) string {
 		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
 	}
 	for _, f := range train.OptionFields {
-		row(f.Name, false, func(r result) string { return cmp.Or(*f.Of(&r.Spec.Options), "–") })
+		none := "–"
+		if f.Flag == "optimizer" {
+			none = "sgd"
+		}
+		row(strings.TrimSuffix(f.Name, ":"), false, func(r result) string { return cmp.Or(*f.Of(&r.Spec.Options), none) })
 	}
 	row("backend", false, func(r result) string { return r.BackendText() })
 	row("diverged", false, func(r result) string { return r.Diverged })
