@@ -83,15 +83,16 @@ type record struct {
 	Output  any     `json:"output,omitempty"` // JSON, or lines of text.
 }
 
-// recordPlace stands for the file in the arguments of a benchmark.
-const recordPlace = "RECORD"
+// scratchPlace stands for a folder in the arguments of a check, which is removed behind it. A benchmark leaves
+// linesFile there.
+const scratchPlace, linesFile = "SCRATCH", "/lines.json"
 
 // measures returns a check that is a benchmark of this program, beside other libraries if a Python is given. small
 // tells whether it is rehearsed.
 func measures(name, about, benchmark string, limit time.Duration, rehearsed bool, more ...string) evidence {
 	return evidence{name: name, about: about, limit: limit, command: func(small bool) ([]string, string) {
 		args := append([]string{"-test.run", "^$", "-test.timeout", "0", "-test.benchtime", "1x", "-test.bench",
-			"^" + benchmark + "$", "-record", recordPlace}, more...)
+			"^" + benchmark + "$", "-record", scratchPlace + linesFile}, more...)
 		switch {
 		case small && !rehearsed:
 			return nil, "another size of a check that is rehearsed"
@@ -147,7 +148,7 @@ func table2(seeds string, rehearsed bool) evidence {
 				return nil, "more seeds of a check that is rehearsed"
 			case small:
 				return append(args, "--preset", "smoke", "--steps", "1", "--lr", "0.01", "--fine-grained", "minicar", "--arch",
-					"../../onnx/testdata/vit_tiny.onnx", "--store", filepath.Join(os.TempDir(), fmt.Sprint("dmlx-", os.Getpid()))), ""
+					"../../onnx/testdata/vit_tiny.onnx", "--store", scratchPlace), ""
 			case *evidencePhotos == "" || *evidenceNetwork == "":
 				return nil, "no -evidence-photos or no -evidence-network"
 			}
@@ -299,9 +300,8 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 		return
 	}
 	defer os.RemoveAll(scratch)
-	lines := filepath.Join(scratch, "lines.json")
-	if i := slices.Index(args, recordPlace); i >= 0 {
-		args[i] = lines
+	for i, arg := range args {
+		args[i] = strings.Replace(arg, scratchPlace, scratch, 1)
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -313,7 +313,7 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 	start := time.Now()
 	err = cmd.Run()
 	r.State, r.Why, r.Seconds, r.Output = "passed", "", time.Since(start).Seconds(), output(stdout.String())
-	if raw, err := os.ReadFile(lines); err == nil {
+	if raw, err := os.ReadFile(scratch + linesFile); err == nil {
 		r.Output = output(string(raw))
 	}
 	switch {
