@@ -589,7 +589,7 @@ func BenchmarkEvidenceRules(b *testing.B) {
 		}
 	}
 	worst := slices.MaxFunc(slices.Sorted(maps.Keys(distances)), func(x, y string) int {
-		return int(math.Copysign(1, distances[x]-distances[y]))
+		return cmp.Compare(distances[x], distances[y])
 	})
 	recordEvidence(b, map[string]any{"summary": fmt.Sprintf("at most %.1g of the gradient apart, %s", distances[worst],
 		worst), "rules": len(names), "losses": len(published), "greatest": distances[worst], "of": worst,
