@@ -2,8 +2,6 @@ package lab
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -180,11 +178,7 @@ func (c Copies) sums() map[string]string {
 }
 
 func (c Copies) record(sums map[string]string) error {
-	raw, err := json.MarshalIndent(sums, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(c.Dir, copied), append(raw, '\n'), 0o644)
+	return durable.WriteJSON(filepath.Join(c.Dir, copied), sums)
 }
 
 // sum returns a digest of a notebook's cells. JupyterLab saves a notebook that was only opened, with other metadata and
@@ -208,8 +202,7 @@ func sum(notebook []byte) string {
 			notebook = raw
 		}
 	}
-	s := sha256.Sum256(notebook)
-	return hex.EncodeToString(s[:])
+	return durable.Sum(notebook)
 }
 
 // joined returns a JSON value with lists of texts joined, since a text may be stored as a list of its lines, and
