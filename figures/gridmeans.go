@@ -62,7 +62,8 @@ func (s GridMargins) panel(of part, values span) *plot.Plot {
 	return p
 }
 
-// gridPanels returns a figure of lines of plots, with a legend above each column.
+// gridPanels returns a figure of lines of plots, with a legend above each column, or above each plot where those of a
+// line stand below each other.
 func gridPanels(lines [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, provenance string) *Figure {
 	const gap = vg.Length(12)
 	head := vg.Length(0)
@@ -73,6 +74,16 @@ func gridPanels(lines [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, 
 		Width: vg.Points(250 * float64(len(lines[0]))), Height: (height+gap)*vg.Length(len(lines)) + head + 24,
 		Alt: alt, Provenance: provenance,
 		panels: func(canvas draw.Canvas) {
+			if below, _ := wrapped(canvas, len(keys)); len(below) > 1 {
+				for i, row := range stack(canvas, gap, len(lines)) {
+					for k, part := range columns(row, 18, equal(len(keys))...) {
+						gridKeys(part, keys[k])
+						part.Max.Y -= head
+						drawPlot(lines[i][k], part)
+					}
+				}
+				return
+			}
 			for i, key := range keys {
 				gridKeys(columns(canvas, 18, equal(len(keys))...)[i], key)
 			}

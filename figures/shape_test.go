@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
 )
 
 // row is a figure of plots side by side.
@@ -65,6 +66,35 @@ func TestStyle(t *testing.T) {
 		if _, err := ParseStyle(given[0], given[1]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", given, err)
 		}
+	}
+}
+
+// Plots of a column that has one legend each have it where they stand below each other.
+func TestLegendsOfNarrowGrid(t *testing.T) {
+	t.Parallel()
+	set := GridInteraction{"minicar", []GridProfile{gridProfile(0, 1, "cos"), gridProfile(1, 2, "cos"),
+		gridProfile(0, 2, "con")}}
+	f, err := GridInteractions([]GridInteraction{set, set}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow, err := Style{Width: 260}.Apply(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := func(of *Figure) int {
+		f := *of
+		f.style = Style{} // Else the labels are on a canvas of its own.
+		on := &styled{Canvas: new(recorder.Canvas), across: f.across}
+		f.Draw(draw.Canvas{Canvas: on, Rectangle: vg.Rectangle{Max: vg.Point{X: f.Width, Y: f.Height}}})
+		return len(on.texts)
+	}
+	names := 0
+	for _, p := range set.Profiles {
+		names += len(p.LineNames)
+	}
+	if more := texts(narrow.(*Figure)) - texts(f); more != names {
+		t.Errorf("%d more labels than with a legend for both data sets, want %d", more, names)
 	}
 }
 
