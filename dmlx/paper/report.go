@@ -62,13 +62,7 @@ var items = []item{
 }
 
 // Names lists the tables and figures that [Make] reproduces.
-func Names() []string {
-	out := make([]string, len(items))
-	for i, it := range items {
-		out[i] = it.name
-	}
-	return out
-}
+func Names() []string { return names(items, func(it item) string { return it.name }) }
 
 // Check returns an error that lists the known tables and figures if the name is not one of them.
 func Check(name string) error {
