@@ -139,6 +139,10 @@ func TestInBrowser(t *testing.T) {
 		if len(s.Times) != 1 || s.Controls != 1 || !strings.Contains(s.Table, "linear head") {
 			t.Fatalf("%+v", s)
 		}
+		if !strings.HasPrefix(s.Note, "Beside it: 3 of ") || s.Charts != 4 ||
+			!slices.Equal(s.Choices[1:], []string{"cos-orth/lin-ms/cir", "loss triplet", "loss ms"}) {
+			t.Errorf("ticked: %q; curves of %q in %d colors", s.Note, s.Choices, s.Charts)
+		}
 		t.Logf("the first number came %.1f s after Train", s.Times[0]/1000)
 	})
 	t.Run("stop", func(t *testing.T) {

@@ -26,7 +26,7 @@ const Try = {
     root.append(el("p.about", {}, about.about), el("div.controls", {}, ...parts, this.tauSlider.root, this.data.root,
       el("span.check", {}, this.network, el("label", {for: "network"}, "the real network")),
       button("Train", () => this.ask("train"), {name: "train", class: "action main"}), button("Clear the leaderboard", () => this.ask("clear"), {name: "clear"})), rows, this.problem);
-    this.view = new View(root, this.curves, {name: "recall", ratio: 0.5, most: 420});
+    this.view = new View(root, this.curves, {name: "recall", ratio: 0.92, most: 420});
     root.append(this.chartNote, this.note, this.below);
     change();
   },
@@ -53,7 +53,7 @@ const Try = {
   },
 
   draw({about, epochs, reference, groups}) {
-    const colors = ["accent", "positive", "negative", "good", ...Theme.get().classes.slice(4)], x = (y) => y.map((_, i) => i + 1);
+    const colors = ["accent", "positive", "negative", "turn", ...Theme.get().classes.slice(4)], x = (y) => y.map((_, i) => i + 1);
     const series = groups.flatMap(({name, curves}, k) => {
       const known = (curves || []).filter((c) => c?.length), n = Math.max(0, ...known.map((c) => c.length));
       const mean = Array.from({length: n}, (_, i) => { const at = known.filter((c) => i < c.length); return at.reduce((s, c) => s + c[i], 0) / at.length; });

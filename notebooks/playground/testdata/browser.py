@@ -231,6 +231,9 @@ def tryit(n):
     frame = n.frame()
     running = len(programs())
     frame.locator("select[name=pair]").select_option("con")
+    for row in ("cos/con/con", "loss ms", "loss triplet"):  # The first was ticked.
+        frame.locator(".rows").get_by_text(row, exact=True).click()
+    counted = frame.locator(".rows summary").inner_text()
     frame.locator("button[name=train]").click()
     start = time.monotonic()
     until(lambda: frame.evaluate("() => Try.curves.series.some((s) => s.width === 3)"), 300, "first number")
@@ -238,6 +241,10 @@ def tryit(n):
     n.shot("first")
     until(lambda: frame.locator(".below table").count(), 600, "leaderboard")
     n.shot("leaderboard")
+    thick = lambda: frame.evaluate("() => Try.curves.series.filter((s) => s.width === 3).map((s) => [s.name.split(':')[0], themed(s.color)])")
+    until(lambda: len(thick()) == 4, 600, "a curve of each row")
+    names, colors = zip(*thick())
+    colors = [c for c in colors if c.startswith("#")]
     saved = frame.locator("a[download]").count()
     old = n.page.locator(".dmlx-panel").get_attribute("id")
     n.page.locator(".jp-CodeCell", has=n.page.locator(".dmlx-panel")).locator(".cm-content").click()
@@ -248,7 +255,7 @@ def tryit(n):
     n.page.reload()
     n.page.wait_for_selector(".jp-Notebook:visible", timeout=60000)
     until(lambda: not programs(), 60, "end of the program whose page has gone")
-    n.tell(running=running, left=len(programs()), stopped=0, times=[1000 * first], table=table, note="", controls=saved, kept=True,
+    n.tell(running=running, left=len(programs()), stopped=0, times=[1000 * first], table=table, note=counted, choices=names, charts=len(set(colors)), controls=saved, kept=True,
            failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
