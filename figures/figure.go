@@ -71,7 +71,7 @@ const margin = vg.Length(6)
 
 // Draw draws the figure on a canvas and fills it.
 func (f *Figure) Draw(c draw.Canvas) {
-	if f.style != (Style{}) {
+	if f.style != (Style{}) && styledBy(c.Canvas) == nil { // Else probe looks on, or a figure that this is beside.
 		c.Canvas = &styled{Canvas: c.Canvas, serif: f.style.Serif, across: f.across}
 	}
 	fill(c, c.Rectangle, paper)

@@ -131,7 +131,7 @@ func (f *Figure) probe() (panels, collisions int, err error) {
 		}
 	}()
 	size := vg.Rectangle{Max: vg.Point{X: f.Width, Y: f.height()}}
-	on := &styled{Canvas: new(recorder.Canvas), across: f.across, panels: 1, between: size}
+	on := &styled{Canvas: new(recorder.Canvas), serif: f.style.Serif, across: f.across, panels: 1, between: size}
 	f.Draw(draw.Canvas{Canvas: on, Rectangle: size})
 	return on.panels, on.collisions, nil
 }

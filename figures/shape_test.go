@@ -58,8 +58,10 @@ func TestStyle(t *testing.T) {
 	}
 	wide := Of(newPlot("A title that is much too long for the narrow column of a page of two columns, in bold letters",
 		"x", "y"), 600, 200)
-	if _, err := (Style{Width: 240}).Apply(wide); err == nil || !strings.Contains(err.Error(), "only into 600 pt") {
-		t.Errorf("too wide: %v", err)
+	for _, width := range []vg.Length{240, 400} { // Less than half of its own; narrower than its title.
+		if _, err := (Style{Width: width}).Apply(wide); err == nil || !strings.Contains(err.Error(), "only into 600 pt") {
+			t.Errorf("too wide for %v: %v", width, err)
+		}
 	}
 	for want, given := range map[string][2]string{"as in 240pt": {"wide", ""}, "of 100pt": {"20pt", ""},
 		"to 2000pt": {"NaNpt", ""}, "sans or serif": {"", "comic"}} {
