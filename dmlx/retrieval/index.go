@@ -222,14 +222,17 @@ func (x *Index) Save(dir string) error {
 }
 
 func save(dir string, shape []int, labels []int64, parts iter.Seq[[]float32]) error {
+	if err := npy.WriteFloat32Parts(filepath.Join(dir, IndexRows), shape, parts); err != nil {
+		return err
+	}
 	path := filepath.Join(dir, IndexLabels)
+	if labels != nil {
+		return npy.WriteInt64(path, labels, shape[0])
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // Of an index before.
 		return err
 	}
-	if err := npy.WriteFloat32Parts(filepath.Join(dir, IndexRows), shape, parts); err != nil || labels == nil {
-		return err
-	}
-	return npy.WriteInt64(path, labels, shape[0])
+	return nil
 }
 
 // WriteIndex saves an index of n rows that come in parts, each of some rows, of which one is in memory at a time. It

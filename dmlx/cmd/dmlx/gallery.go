@@ -90,8 +90,8 @@ that are paths of images.`,
 			case of.Images == "" || of.Weights == "":
 				return usagef("want --images and --weights, or --features X.npy")
 			}
-			weights := of.Weights
-			if of.Images, err = relativeTo(out, of.Images); err != nil {
+			images, weights := of.Images, of.Weights
+			if of.Images, err = relativeTo(out, images); err != nil {
 				return err
 			}
 			if err := a.identify(&of, out); err != nil {
@@ -100,32 +100,35 @@ that are paths of images.`,
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
-			if err := os.Remove(filepath.Join(out, galleryNames)); err != nil && !os.IsNotExist(err) { // Of an index before.
-				return err
-			}
-			var list *datasets.ImageList
-			var n, width, skipped int
-			what := "images"
+			var f *featureFile
+			what, skipped := "images", 0
 			if given != "" {
 				what = "rows"
-				list, n, width, err = a.indexFeatures(cmd.Context(), out, given, weights)
+				f, err = a.namedFeatures(given, weights)
 			} else {
-				list, width, skipped, err = a.indexImages(cmd.Context(), of, out, weights)
-				n = len(list.Paths)
+				f, skipped, err = a.imageFeatures(cmd.Context(), of, images, weights)
 			}
 			if err != nil {
 				return err
 			}
-			if list.Paths != nil {
-				if err := files.WriteNames(filepath.Join(out, galleryNames), list.Paths); err != nil {
-					return err
-				}
+			defer func() { err = errors.Join(err, f.close()) }()
+			if err := retrieval.WriteIndex(out, f.rows, f.width, f.labels, f.parts(cmd.Context())); err != nil {
+				return err
+			}
+			names := filepath.Join(out, galleryNames)
+			if f.names != nil {
+				err = files.WriteNames(names, f.names)
+			} else if err = os.Remove(names); errors.Is(err, fs.ErrNotExist) { // Of an index before.
+				err = nil
+			}
+			if err != nil {
+				return err
 			}
 			if err := durable.WriteJSON(filepath.Join(out, galleryFile), of); err != nil {
 				return err
 			}
-			return a.print(map[string]any{what: n, "dim": width, "out": out, "skipped": skipped},
-				fmt.Sprintf("%d %s, %d values each, in %s", n, what, width, out))
+			return a.print(map[string]any{what: f.rows, "dim": f.width, "out": out, "skipped": skipped},
+				fmt.Sprintf("%d %s, %d values each, in %s", f.rows, what, f.width, out))
 		},
 	}
 	archFlag(cmd, &of.Arch)
@@ -170,42 +173,39 @@ func (a *app) identify(of *galleryNetwork, dir string) (err error) {
 	return err
 }
 
-func (a *app) indexImages(ctx context.Context, of galleryNetwork, out, weights string) (list *datasets.ImageList,
-	width, skipped int, err error) {
-	list = &datasets.ImageList{}
+// imageFeatures embeds the images of a folder that can be read; skipped is how many cannot.
+func (a *app) imageFeatures(ctx context.Context, of galleryNetwork, images, weights string) (f *featureFile,
+	skipped int, err error) {
 	store := model.NewStore()
 	defer store.Finalize()
 	net, err := a.loadEmbedder(store, of.Arch, weights, of.Features)
 	if err != nil {
-		return list, 0, 0, err
+		return nil, 0, err
 	}
-	images, values, skipped, err := a.embedFolder(ctx, store, net, within(out, of.Images), 1, true)
+	list, values, skipped, err := a.embedFolder(ctx, store, net, images, 1, true)
 	if err != nil {
-		return list, 0, 0, err
+		return nil, 0, err
 	}
-	return images, net.width, skipped, retrieval.WriteIndex(out, len(images.Paths), net.width, images.Labels,
-		func(yield func([]float32, error) bool) { yield(values, nil) })
+	return &featureFile{path: images, values: values, rows: len(list.Paths), width: net.width, names: list.Paths,
+		labels: list.Labels}, skipped, nil
 }
 
-// indexFeatures indexes rows of a file, with the names and labels beside it.
-func (a *app) indexFeatures(ctx context.Context, out, path, weights string) (list *datasets.ImageList, n, width int,
-	err error) {
-	list = &datasets.ImageList{}
+// namedFeatures opens a file of features, as [app.openFeatures] does, with the names and labels beside it.
+func (a *app) namedFeatures(path, weights string) (*featureFile, error) {
 	f, err := a.openFeatures(path, weights)
 	if err != nil {
-		return list, 0, 0, err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.close()) }()
 	if labels := files.LabelsOf(path, ""); labels != "" {
-		if list.Labels, _, err = npy.ReadInt64(labels); err != nil {
-			return list, 0, 0, err
-		}
+		f.labels, _, err = npy.ReadInt64(labels)
 	}
-	list.Paths, err = files.ReadNames(files.Beside(path, files.NamesFile), f.rows)
+	if err == nil {
+		f.names, err = files.ReadNames(files.Beside(path, files.NamesFile), f.rows)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return list, 0, 0, err
+		return nil, errors.Join(err, f.close())
 	}
-	return list, f.rows, f.width, retrieval.WriteIndex(out, f.rows, f.width, list.Labels, f.parts(ctx))
+	return f, nil
 }
 
 // featureFile is a file of features [rows, _], which may be embedded by a head: [rows, width].
@@ -213,17 +213,25 @@ type featureFile struct {
 	path        string
 	values      []float32
 	rows, width int
-	close       func() error
-	embed       func(ctx context.Context, values []float32) ([]float32, error)
+	names       []string // Nil, or of the rows, as labels.
+	labels      []int64
+	unmap       func() error                                                   // Nil if nothing is mapped.
+	embed       func(ctx context.Context, values []float32) ([]float32, error) // Nil if the values are embedded.
+}
+
+func (f *featureFile) close() error {
+	if f.unmap == nil {
+		return nil
+	}
+	return f.unmap()
 }
 
 // openFeatures opens a file of features for a head, or for none if weights is empty.
 func (a *app) openFeatures(path, weights string) (*featureFile, error) {
-	f := &featureFile{path: path, embed: func(_ context.Context, v []float32) ([]float32, error) { return v, nil }}
+	f := &featureFile{path: path}
 	var shape []int
 	var err error
-	if f.values, shape, f.close, err = npy.MapFloat32(path); err != nil { // Of another type, or not there.
-		f.close = func() error { return nil }
+	if f.values, shape, f.unmap, err = npy.MapFloat32(path); err != nil { // Of another type, or not there.
 		if f.values, shape, err = npy.ReadFloat32(path); err != nil {
 			return nil, err
 		}
@@ -263,11 +271,13 @@ func (f *featureFile) parts(ctx context.Context) iter.Seq2[[]float32, error] {
 	return func(yield func([]float32, error) bool) {
 		of := len(f.values) / f.rows
 		for some := range slices.Chunk(f.values, max(1<<23/of, 1)*of) {
-			rows, err := f.embed(ctx, some)
-			if err != nil {
-				err = fmt.Errorf("%s: %w", f.path, err)
+			var err error
+			if f.embed != nil {
+				if some, err = f.embed(ctx, some); err != nil {
+					err = fmt.Errorf("%s: %w", f.path, err)
+				}
 			}
-			if !yield(rows, err) {
+			if !yield(some, err) {
 				return
 			}
 		}

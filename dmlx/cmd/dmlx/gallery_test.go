@@ -115,6 +115,10 @@ func TestGalleryOfFeatures(t *testing.T) {
 	if err := npy.WriteInt64(in("X.labels.npy"), labels, 24); err != nil {
 		t.Fatal(err)
 	}
+	names := strings.Repeat("a row\n", 23) + "the last\n"
+	if err := os.WriteFile(in("X.names.txt"), []byte(names), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	asked := write(t, in("Q.npy"), values[5*9:5*11], 2, 5)
 	nearest := func(v map[string]any) (rows []any) {
 		for _, answer := range v["answers"].([]any) {
@@ -128,6 +132,25 @@ func TestGalleryOfFeatures(t *testing.T) {
 	v := object(t, "gallery", "query", in("G"), "--features", asked, "--k", "2")
 	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
 		t.Errorf("%v", got)
+	}
+	// An index stays whole if the next one fails, and can be indexed itself.
+	for _, bad := range []string{in("none.npy"), write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)} {
+		if code, _, stderr := invoke(t, "gallery", "index", "--features", bad, "--out", in("G")); !failed(code) {
+			t.Errorf("%s: %d %s", bad, code, stderr)
+		}
+	}
+	object(t, "gallery", "index", "--features", filepath.Join(in("G"), "rows.npy"), "--out", in("G"))
+	if kept, err := os.ReadFile(filepath.Join(in("G"), galleryNames)); err != nil || string(kept) != names {
+		t.Errorf("%v %q", err, kept)
+	}
+	kept, _, err := npy.ReadInt64(filepath.Join(in("G"), "rows.labels.npy"))
+	if err != nil || !slices.Equal(kept, labels) {
+		t.Errorf("%v %v", err, kept)
+	}
+	// Names and labels of an index before go.
+	object(t, "gallery", "index", "--features", asked, "--out", in("G"))
+	if left, err := os.ReadDir(in("G")); err != nil || len(left) != 2 {
+		t.Errorf("%v %v", err, left)
 	}
 	run := object(t, "train", "--store", in("store"), "--features", x, "--head", "linear?start=random", "--dim", "3",
 		"--batch", "3x2", "--epochs", "1", "--steps", "2", "--lr", "0.1")["run"].(string)
