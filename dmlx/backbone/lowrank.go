@@ -83,23 +83,23 @@ func lowRanks(entries map[string]entry, meta map[string]string) (all []lowRank, 
 		if i := strings.LastIndexByte(name, '.'); i > 0 {
 			whole, part = name[:i], name[i+1:]
 		}
-		found := false
 		for _, try := range [][2]string{{name + ".weight"}, {name}, {whole + ".weight", part}, {whole, part}} {
 			w, there := entries[try[0]]
-			if !there || found {
+			if !there {
 				continue
 			}
-			found, l.weight = true, try[0]
-			if len(w.Shape) == 2 {
+			if l.weight = try[0]; len(w.Shape) == 2 {
 				l.from, l.to, err = Rows(try[1], w.Shape[0])
 			}
-			if err != nil || len(w.Shape) != 2 || len(a.Shape) != 2 || a.DType != "F32" || l.b.DType != "F32" ||
-				w.DType != "F32" || a.Shape[1] != w.Shape[1] || !slices.Equal(l.b.Shape, []int{l.to - l.from, a.Shape[0]}) {
+			if err != nil || len(w.Shape) != 2 || len(a.Shape) != 2 || a.Shape[0] < 1 || a.DType != "F32" ||
+				l.b.DType != "F32" || w.DType != "F32" || a.Shape[1] != w.Shape[1] ||
+				!slices.Equal(l.b.Shape, []int{l.to - l.from, a.Shape[0]}) {
 				return nil, 0, fmt.Errorf("the low-rank matrices of %s are of shapes %v and %v: they do not fit %v of F32",
 					l.weight, a.Shape, l.b.Shape, w.Shape)
 			}
+			break
 		}
-		if !found {
+		if l.weight == "" {
 			return nil, 0, fmt.Errorf("there is no weight for the low-rank matrix %.80q", nameA)
 		}
 		all = append(all, l)
@@ -182,9 +182,15 @@ func Adapter(data []byte) (model, config []byte, err error) {
 			end = len(all)
 		}
 		module, isModule := strings.CutSuffix(weight, ".weight")
-		if rank = end * single; !isModule {
+		another := func(l lowRank) bool { return l.a.Shape[0] != single }
+		switch {
+		case !isModule:
 			return nil, nil, fmt.Errorf("PEFT has no adapters for %s, which is not the weight of a layer", weight)
+		case rank != 0 && rank != end*single || slices.ContainsFunc(all[:end], another):
+			return nil, nil, fmt.Errorf("the low-rank matrices of %s have another rank than those before: want one rank for "+
+				"all, and as many parts of each weight", weight)
 		}
+		rank = end * single
 		a, b := []float32(nil), make([]float32, entries[weight].Shape[0]*rank)
 		for i, l := range all[:end] {
 			a = append(a, l.a.values(body)...)
