@@ -102,8 +102,33 @@ func (o Options) Adapt(n *onnx.Network) (adapted *onnx.Network, l LoRA, err erro
 	if l, err = ParseLoRA(o.LoRA); err != nil {
 		return nil, l, err
 	}
-	adapted, err = n.WithLoRA(l.Weights.MatchString, l.Rank, l.Alpha/float64(l.Rank), l.Parts...)
+	if err = l.matchesSome(n); err == nil {
+		adapted, err = n.WithLoRA(l.Weights.MatchString, l.Rank, l.Alpha/float64(l.Rank), l.Parts...)
+	}
 	return adapted, l, err
+}
+
+// matchesSome reports a pattern that matches no weight of two axes.
+func (l LoRA) matchesSome(n *onnx.Network) error {
+	var names, ends []string
+	for _, w := range n.Parameters() {
+		if len(w.Shape) != 2 {
+			continue
+		}
+		if l.Weights.MatchString(w.Name) {
+			return nil
+		}
+		names = append(names, w.Name)
+		for end, found := w.Name, true; found; _, end, found = strings.Cut(end, ".") {
+			ends = append(ends, end)
+		}
+	}
+	hint := "such as " + strings.Join(names[:min(3, len(names))], ", ")
+	if near := errs.Nearest(strings.ReplaceAll(l.Weights.String(), `\`, ""), ends); near != "" {
+		i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, near) })
+		hint = "did you mean that of " + names[i] + "?"
+	}
+	return fmt.Errorf("the pattern %q matches none of the %d weights of two axes: %s", l.Weights, len(names), hint)
 }
 
 // validateLoRA reports what is wrong with the low-rank matrices.
@@ -129,20 +154,10 @@ func (c Config) validateLoRA() error {
 	if err != nil {
 		return err
 	}
-	var names, ends []string
-	matched := false
 	for _, w := range n.Parameters() {
-		if len(w.Shape) != 2 {
+		if len(w.Shape) != 2 || !l.Weights.MatchString(w.Name) {
 			continue
 		}
-		names = append(names, w.Name)
-		for end, found := w.Name, true; found; _, end, found = strings.Cut(end, ".") {
-			ends = append(ends, end)
-		}
-		if !l.Weights.MatchString(w.Name) {
-			continue
-		}
-		matched = true
 		if p.only != nil && p.only.MatchString(w.Name) {
 			return fmt.Errorf("the weight %s is both trained, by %q, and has low-rank matrices beside it, by %q: want one of "+
 				"them", w.Name, p.only, l.Weights)
@@ -152,17 +167,10 @@ func (c Config) validateLoRA() error {
 				w.Name, p.freeze, l.Weights)
 		}
 	}
-	if !matched {
-		hint := "such as " + strings.Join(names[:min(3, len(names))], ", ")
-		if near := errs.Nearest(strings.ReplaceAll(l.Weights.String(), `\`, ""), ends); near != "" {
-			i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, near) })
-			hint = "did you mean that of " + names[i] + "?"
-		}
-		return fmt.Errorf("the pattern %q matches none of the %d weights of two axes of %s: %s", l.Weights, len(names),
-			c.Network(), hint)
+	if _, _, err := c.Adapt(n); err != nil {
+		return fmt.Errorf("%s: %w", c.Network(), err)
 	}
-	_, _, err = c.Adapt(n)
-	return err
+	return nil
 }
 
 // drawLowRank sets the matrices A of a network to their initial values.

@@ -35,6 +35,8 @@ func TestCompletions(t *testing.T) {
 		{[]string{"train", "--miner", "dist"}, "distance"},
 		{[]string{"train", "--data", "minic"}, "minicar"},
 		{[]string{"train", "--arch", "resnet"}, "resnet18 resnet50"},
+		{[]string{"train", "--arch", "nets/"}, "onnx"}, // The ending of files that fit.
+		{[]string{"weights", "info", ""}, "onnx"},
 		{[]string{"train", "--rule", "cos-"}, "cos-orth/"},
 		{[]string{"train", "--rule", "cos/li"}, "cos/lin/ cos/lin-ms/"},
 		{[]string{"train", "--rule", "cos/lin/cir+sc1"}, "cos/lin/cir+sc1"},

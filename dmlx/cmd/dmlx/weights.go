@@ -179,7 +179,7 @@ The last layer and weights of --train-only are not in it: dmlx weights onnx expo
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "folder to write")
-	_ = cmd.MarkFlagRequired("out") // It fails only for an unknown flag.
+	require(cmd, "out")
 	return cmd
 }
 
