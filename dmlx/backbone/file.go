@@ -1,10 +1,8 @@
 package backbone
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +24,7 @@ func ReadFile(path string) ([]byte, error) {
 	if len(data) > durable.MaxText || durable.ParseJSON(data, &index) != nil || len(index.Files) == 0 {
 		return nil, fmt.Errorf("%s: want an index of weight files, with a weight_map of tensors' names to files", path)
 	}
-	header, body := map[string]any{}, []byte(nil)
+	out := newTensorFile(map[string]string{"format": "pt"})
 	names := map[string]bool{}
 	for _, name := range index.Files {
 		names[name] = true
@@ -48,16 +46,11 @@ func ReadFile(path string) ([]byte, error) {
 			if index.Files[tensor] != name || floating[e.DType] == nil {
 				continue // Of another file, or a counter.
 			}
-			begin := len(body)
-			for _, v := range e.values(f.body) {
-				body = binary.LittleEndian.AppendUint32(body, math.Float32bits(v))
-			}
-			if len(body) > durable.MaxFile {
+			out.put(tensor, e.Shape, e.values(f.body))
+			if len(out.body) > durable.MaxFile {
 				return nil, fmt.Errorf("%s: its files have more than %d bytes of weights", path, int64(durable.MaxFile))
 			}
-			header[tensor] = entry{DType: "F32", Shape: e.Shape, Offsets: [2]int{begin, len(body)}}
 		}
 	}
-	header[metadataKey] = map[string]string{"format": "pt"}
-	return safetensors(header, body)
+	return safetensors(out.header, out.body)
 }

@@ -137,16 +137,16 @@ func MergeLowRank(data []byte) ([]byte, error) {
 	}
 	meta = maps.Clone(meta)
 	delete(meta, LoRAAlpha)
-	header, out := map[string]any{metadataKey: meta}, []byte(nil)
+	out := newTensorFile(meta)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		if is, _ := IsLowRank(name); !is {
-			e := entries[name]
-			begin := len(out)
-			out = append(out, merged[e.Offsets[0]:e.Offsets[1]]...)
-			header[name] = entry{DType: e.DType, Shape: slices.Concat([]int{}, e.Shape), Offsets: [2]int{begin, len(out)}}
+			e, begin := entries[name], len(out.body)
+			out.body = append(out.body, merged[e.Offsets[0]:e.Offsets[1]]...)
+			e.Shape, e.Offsets = slices.Concat([]int{}, e.Shape), [2]int{begin, len(out.body)}
+			out.header[name] = e
 		}
 	}
-	return safetensors(header, out)
+	return safetensors(out.header, out.body)
 }
 
 // Adapter returns the low-rank matrices of weights, a safetensors file, as PEFT reads them: adapter_model.safetensors
@@ -164,15 +164,7 @@ func Adapter(data []byte) (model, config []byte, err error) {
 	if len(all) == 0 {
 		return nil, nil, fmt.Errorf("the weights have no low-rank matrices")
 	}
-	header, out := map[string]any{metadataKey: map[string]string{"format": "pt"}}, []byte(nil)
-	put := func(name string, values []float32, rows int) {
-		begin := len(out)
-		for _, x := range values {
-			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
-		}
-		header["base_model.model."+name] = entry{DType: "F32", Shape: []int{rows, len(values) / rows},
-			Offsets: [2]int{begin, len(out)}}
-	}
+	out := newTensorFile(map[string]string{"format": "pt"})
 	var modules []string
 	single, rank := all[0].a.Shape[0], 0
 	for len(all) > 0 {
@@ -198,11 +190,11 @@ func Adapter(data []byte) (model, config []byte, err error) {
 				b[(l.from+j/single)*rank+i*single+j%single] = x
 			}
 		}
-		put(module+lowRankA, a, rank)
-		put(module+lowRankB, b, entries[weight].Shape[0])
+		out.put("base_model.model."+module+lowRankA, []int{rank, len(a) / rank}, a)
+		out.put("base_model.model."+module+lowRankB, []int{entries[weight].Shape[0], rank}, b)
 		modules, all = append(modules, module), all[end:]
 	}
-	if model, err = safetensors(header, out); err != nil {
+	if model, err = safetensors(out.header, out.body); err != nil {
 		return nil, nil, err
 	}
 	config, err = json.MarshalIndent(map[string]any{"peft_type": "LORA", "r": rank,

@@ -20,13 +20,11 @@ import (
 // package: each under its path with "." for "/", in its own layout. Equal values and metadata give equal bytes.
 func EncodeVariables(store *model.Store, paths []string, meta map[string]string) (data []byte, err error) {
 	defer errs.Catch(&err)
-	header := map[string]any{}
 	if meta = maps.Clone(meta); meta == nil {
 		meta = map[string]string{}
 	}
 	meta["format"] = "pt"
-	header[metadataKey] = meta
-	var body []byte
+	out := newTensorFile(meta)
 	for _, at := range paths {
 		v := store.GetVariable(at)
 		if v == nil {
@@ -40,14 +38,28 @@ func EncodeVariables(store *model.Store, paths []string, meta map[string]string)
 		if err != nil {
 			return nil, fmt.Errorf("variable %s: %w", at, err)
 		}
-		begin := len(body)
-		for _, x := range values {
-			body = binary.LittleEndian.AppendUint32(body, math.Float32bits(x))
-		}
-		header[tensorName(at)] = entry{DType: "F32", Shape: slices.Concat([]int{}, v.Shape().Dimensions),
-			Offsets: [2]int{begin, len(body)}}
+		out.put(tensorName(at), v.Shape().Dimensions, values)
 	}
-	return safetensors(header, body)
+	return safetensors(out.header, out.body)
+}
+
+// tensorFile is a safetensors file before it is put together.
+type tensorFile struct {
+	header map[string]any
+	body   []byte
+}
+
+func newTensorFile(meta map[string]string) *tensorFile {
+	return &tensorFile{header: map[string]any{metadataKey: meta}}
+}
+
+func (f *tensorFile) put(name string, shape []int, values []float32) {
+	begin := len(f.body)
+	for _, x := range values {
+		f.body = binary.LittleEndian.AppendUint32(f.body, math.Float32bits(x))
+	}
+	// A scalar's shape is written as [].
+	f.header[name] = entry{DType: "F32", Shape: slices.Concat([]int{}, shape), Offsets: [2]int{begin, len(f.body)}}
 }
 
 // safetensors puts a file together.

@@ -95,8 +95,7 @@ func EncodeWeights(store *model.Store, a Arch, meta map[string]string) ([]byte, 
 	}
 	meta["format"], meta["arch"] = "pt", string(a)
 
-	header := map[string]any{metadataKey: meta}
-	var data []byte
+	out := newTensorFile(meta)
 	params := a.Parameters(dim)
 	if v := Proxies(store); v != nil {
 		params = append(params, proxies(v.Shape().Dim(0), v.Shape().Dim(1)))
@@ -109,13 +108,9 @@ func EncodeWeights(store *model.Store, a Arch, meta map[string]string) ([]byte, 
 		if values == nil {
 			return nil, fmt.Errorf("no variable for %s's %s to save: Init or LoadWeights comes first", a, p.Name)
 		}
-		begin := len(data)
-		for _, x := range values {
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
-		}
-		header[p.Name] = entry{DType: "F32", Shape: p.Shape, Offsets: [2]int{begin, len(data)}}
+		out.put(p.Name, p.Shape, values)
 	}
-	return safetensors(header, data)
+	return safetensors(out.header, out.body)
 }
 
 // DecodeWeights is [LoadWeights] for a file's bytes, as [Pretrained] gives them.
