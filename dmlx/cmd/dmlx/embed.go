@@ -263,29 +263,37 @@ func (a *app) loadEmbedder(store *model.Store, arch, weights, features string) (
 	if err != nil {
 		return nil, err
 	}
-	net, prepare, err := embed.Network(arch, weights, raw)
+	o, prepare, width, err := loadNetwork(store, arch, weights, raw, features)
 	if err != nil {
 		return nil, err
 	}
-	e := &embedder{prepare: prepare, width: net.Width()}
-	o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
-	if !o.WithoutHead {
-		if o.Dim, err = backbone.HeadDim(raw); err != nil {
-			return nil, fmt.Errorf("%s: %w", weights, err)
-		}
-		e.width = o.Dim
-	}
-	e.graph = func(scope *model.Scope, pixels *graph.Node) *graph.Node {
+	return &embedder{prepare, width, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
 		x := backbone.Normalized(pixels, prepare.Mean, prepare.Std)
 		if o.WithoutHead {
-			return net.Features(scope, x, backbone.Pass{})
+			return o.Arch.Features(scope, x, backbone.Pass{})
 		}
-		return dmlx.Normalize(net.Embed(scope, x, o.Dim, backbone.Pass{}))
+		return dmlx.Normalize(o.Arch.Embed(scope, x, o.Dim, backbone.Pass{}))
+	}}, nil
+}
+
+// loadNetwork reads the weights of a network on images into a store. Its output has width values.
+func loadNetwork(store *model.Store, arch, name string, raw []byte, features string) (o backbone.LoadOptions,
+	prepare backbone.Preprocessing, width int, err error) {
+	net, prepare, err := embed.Network(arch, name, raw)
+	if err != nil {
+		return o, prepare, 0, err
 	}
-	if _, err := backbone.DecodeWeights(raw, store, o); err != nil {
-		return nil, fmt.Errorf("%s: %w", weights, err)
+	o, width = backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}, net.Width()
+	if !o.WithoutHead {
+		if o.Dim, err = backbone.HeadDim(raw); err != nil {
+			return o, prepare, 0, fmt.Errorf("%s: %w", name, err)
+		}
+		width = o.Dim
 	}
-	return e, nil
+	if _, err = backbone.DecodeWeights(raw, store, o); err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return o, prepare, width, err
 }
 
 // archFlag adds the flag for the network of a weight file.

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -113,30 +112,17 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 				return a.print(map[string]any{"arch": "head", "dim": head.Dim, "out": out, "features": head.Features},
 					fmt.Sprintf("head of %s, from %d features to %d values, in %s", name, head.Features, head.Dim, out))
 			}
-			net, prepare, err := embed.Network(arch, name, raw)
-			if err != nil {
-				return err
-			}
-			o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
-			if !o.WithoutHead {
-				if o.Dim, err = backbone.HeadDim(raw); err != nil {
-					return fmt.Errorf("%s: %w; --features gap exports the network without it", name, err)
-				}
-			}
 			store := model.NewStore()
 			defer store.Finalize()
-			if _, err := backbone.DecodeWeights(raw, store, o); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			encoded, err := backbone.EncodeONNX(store, net, o.Dim, prepare.Metadata())
+			o, prepare, width, err := loadNetwork(store, arch, name, raw, features)
 			if err != nil {
 				return err
 			}
-			dim := o.Dim
-			if o.WithoutHead {
-				dim = net.Width()
+			encoded, err := backbone.EncodeONNX(store, o.Arch, o.Dim, prepare.Metadata())
+			if err != nil {
+				return err
 			}
-			return a.writeONNX(encoded, out, string(net), name, dim, prepare.Crop)
+			return a.writeONNX(encoded, out, string(o.Arch), name, width, prepare.Crop)
 		},
 	}
 	archFlag(cmd, &arch)
