@@ -121,10 +121,7 @@ that are paths of images.`,
 			} else if err = os.Remove(names); errors.Is(err, fs.ErrNotExist) { // Of an index before.
 				err = nil
 			}
-			if err != nil {
-				return err
-			}
-			if err := durable.WriteJSON(filepath.Join(out, galleryFile), of); err != nil {
+			if err = errors.Join(err, durable.WriteJSON(filepath.Join(out, galleryFile), of)); err != nil {
 				return err
 			}
 			return a.print(map[string]any{what: f.rows, "dim": f.width, "out": out, "skipped": skipped},
@@ -524,7 +521,7 @@ var galleryPage = template.Must(template.New("found").Funcs(template.FuncMap{"th
 <style>body{font-family:sans-serif;margin:2em}figure{display:inline-block;margin:.5em;vertical-align:top;width:160px}
 figcaption{overflow-wrap:anywhere;font-size:.8em}h2 img{vertical-align:middle}</style><h1>Nearest images</h1>
 {{range .}}<h2>{{with thumbnail .Query}}<img src="{{.}}" alt=""> {{end}}{{.Query}}</h2>
-{{range .Found}}<figure>{{with thumbnail .Path}}<img src="{{.}}" alt="">{{else}}not there any more{{end}}
+{{range .Found}}<figure>{{with thumbnail .Path}}<img src="{{.}}" alt="">{{else}}no picture{{end}}
 <figcaption>{{printf "%.4f" .Similarity}} {{.Path}}</figcaption></figure>
 {{end}}{{end}}</html>
 `))
