@@ -68,11 +68,11 @@ func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 	return func(p runs.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		if started.IsZero() {
-			started = time.Now()
-		}
 		part := float64(p.Step) / float64(max(p.Steps, 1))
-		if _, known := share[p.Run]; !known {
+		switch _, known := share[p.Run]; {
+		case started.IsZero() && p.Step > 0:
+			started, resumed = time.Now(), part // What came before, once for all runs, is not their pace.
+		case !known:
 			resumed += max(0, part-1/float64(max(p.Steps, 1)))
 		}
 		share[p.Run] = part

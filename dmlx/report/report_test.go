@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/scores"
@@ -33,6 +35,21 @@ func TestOverall(t *testing.T) {
 		}
 	}
 	show(runs.Progress{Progress: train.Progress{Step: 1}}) // A run of its own that does not know its length.
+}
+
+// An hour before the first step, of images or of a frozen part, is not taken for the pace of runs.
+func TestOverallCountsSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text string
+		show := Overall(func(_ float64, s string) { text = s })
+		for step := range 3 {
+			show(runs.Progress{Run: 1, Runs: 2, Progress: train.Progress{Step: step, Steps: 10}})
+			time.Sleep([]time.Duration{time.Hour, time.Minute, 0}[step])
+		}
+		if !strings.HasSuffix(text, ", 18m0s left") {
+			t.Errorf("%q after 2 of 20 steps, the second in a minute", text)
+		}
+	})
 }
 
 // The scores of bundled runs are their measures, and say whose, on what and in which setting they are.
