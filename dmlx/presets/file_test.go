@@ -64,6 +64,16 @@ func TestPresetFromAnotherFile(t *testing.T) {
 	}
 }
 
+// The rates of a search are counted, not listed, where a preset is named.
+func TestManyRates(t *testing.T) {
+	t.Parallel()
+	p, err := Load(writePreset(t, "from = \"quick\"\n[learning_rates.minicar]\n\"cos/con/con\" = 1\n\"cos/lin/con\" = 1\n"+
+		"\"loss ms\" = 1\n\"loss circle\" = 1\n"))
+	if err != nil || !strings.Contains(p.Origin, "quick with 4 learning rates on minicar") {
+		t.Errorf("%q, %v", p.Origin, err)
+	}
+}
+
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	p, err := Load(writePreset(t, `
