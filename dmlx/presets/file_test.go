@@ -200,6 +200,17 @@ func TestPresetOfNetwork(t *testing.T) {
 	if s := p.Origin; !strings.HasPrefix(s, "full with net.onnx#") || p.Base.NetworkSize() != 32 {
 		t.Errorf("%s: images of %d pixels", s, p.Base.NetworkSize())
 	}
+	// A size that a file gives stays.
+	small, err := Load(writePreset(t, "from = \"quick\"\nsize = 24\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, of := range map[int]Preset{32: p, 24: small} {
+		of, err := of.With(Settings{Arch: filepath.Join(filepath.Dir(path), "net.onnx")})
+		if err != nil || of.Size != want {
+			t.Errorf("images of %d pixels, want %d; %v", of.Size, want, err)
+		}
+	}
 }
 
 func FuzzLoad(f *testing.F) {

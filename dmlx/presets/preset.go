@@ -54,6 +54,8 @@ type Preset struct {
 	ownBatch map[string]bool
 	// started is set where the weights are those of Settings: random ones then have no digest.
 	started bool
+	// ownSize is set where the image size is that of Settings: that of a network's file then does not override it.
+	ownSize bool
 
 	// LR, if not 0, is the learning rate of all rules and losses, and Rates are those of all sweeps.
 	LR    float64

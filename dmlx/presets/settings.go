@@ -86,7 +86,7 @@ func (p Preset) With(s Settings) (Preset, error) {
 			return p, err
 		}
 		p.change(base.Arch != p.Base.Arch || base.Model != p.Base.Model, "%s", base.Network())
-		if size := base.NetworkSize(); size > 0 && s.Size == 0 {
+		if size := base.NetworkSize(); size > 0 && !p.ownSize {
 			p.change(size != cmp.Or(p.Size, p.Base.Size), "images of %d pixels", size)
 			p.Size = size
 		}
@@ -213,7 +213,7 @@ func (s Settings) check() error {
 func (p *Preset) resize(s Settings) {
 	if s.Size != 0 {
 		p.change(s.Size != cmp.Or(p.Size, p.Base.Size), "images of %d pixels", s.Size)
-		p.Size = s.Size
+		p.Size, p.ownSize = s.Size, true
 	}
 	for _, setting := range []struct {
 		text  string
