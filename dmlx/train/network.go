@@ -368,6 +368,7 @@ func ExportNetwork(path string, weights []byte, head bool) (file []byte, dim, cr
 	} else {
 		dim = n.Width
 	}
-	file, err = n.Write(store, layer, map[string]string{"run": meta["run"], "data": meta["data"]})
+	file, err = n.Write(store, layer, map[string]string{"run": meta["run"], "data": meta["data"],
+		"size": strconv.Itoa(prepare.Crop)})
 	return file, dim, prepare.Crop, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -250,18 +251,30 @@ func (a *app) loadEmbedder(store *model.Store, arch, weights, features string) (
 	if err := checkFeatures(features); err != nil {
 		return nil, err
 	}
-	if train.IsNetworkFile(weights) {
-		return networkEmbedder(store, weights)
-	}
 	var raw []byte
 	var err error
-	if weights == train.Pretrained {
+	if train.IsNetworkFile(weights) {
+		n, err := train.OpenNetwork(weights)
+		if err != nil {
+			return nil, err
+		}
+		return networkEmbedder(store, weights, n)
+	} else if weights == train.Pretrained {
 		raw, err = embed.Pretrained(arch)
 	} else {
 		raw, weights, err = a.weightsOf(weights)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if file, network, _, _, err := a.trainedNetwork(arch, weights, raw, features); err != nil {
+		return nil, err
+	} else if file != nil {
+		n, err := onnx.Read(file)
+		if err != nil {
+			return nil, err
+		}
+		return networkEmbedder(store, network, n)
 	}
 	o, prepare, width, err := loadNetwork(store, arch, weights, raw, features)
 	if err != nil {
@@ -299,5 +312,6 @@ func loadNetwork(store *model.Store, arch, name string, raw []byte, features str
 // archFlag adds the flag for the network of a weight file.
 func archFlag(cmd *cobra.Command, arch *string) {
 	cmd.Flags().StringVar(arch, "arch", "",
-		"network: "+strings.Join(backbone.Arches(), ", ")+" (default: the one that the weights are of)")
+		"network: "+strings.Join(backbone.Arches(), ", ")+", or the ONNX file that the weights were trained from "+
+			"(default: the one that the weights are of)")
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,5 +44,53 @@ func TestLowRankMatrices(t *testing.T) {
 	}
 	if _, err := os.Stat(in("A")); err == nil {
 		t.Error("an export that fails leaves a folder")
+	}
+}
+
+// What a network of a file has learned is exported and embedded by the run's name while its file is there.
+func TestTrainedNetwork(t *testing.T) {
+	atWork(t)
+	dir := t.TempDir()
+	net, store := filepath.Join(dir, "net.onnx"), filepath.Join(dir, "store")
+	raw, err := os.ReadFile(filepath.Join("..", "..", "onnx", "testdata", "vit_tiny.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(net, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := object(t, "train", "--store", store, "--preset", "smoke", "--arch", net, "--data", "minishop", "--train-only",
+		"^norm", "--lr", "0.01", "--steps", "2", "--epochs", "1")["run"].(string)
+	out := filepath.Join(dir, "trained.onnx")
+	v := object(t, "weights", "onnx", run, "--store", store, "--out", out)
+	if v["arch"] != "net.onnx" || v["crop"] != 32. {
+		t.Errorf("%v", v)
+	}
+	images := filepath.Join(dir, "images")
+	for i := range 3 {
+		drawImage(t, filepath.Join(images, fmt.Sprintf("%d.png", i)), i)
+	}
+	for name, weights := range map[string]string{"run.npy": run, "file.npy": out} {
+		object(t, "embed", "--store", store, "--weights", weights, "--images", images, "--out", filepath.Join(dir, name))
+	}
+	a, err := os.ReadFile(filepath.Join(dir, "run.npy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "file.npy")); err != nil || !bytes.Equal(a, b) {
+		t.Errorf("embed of the run and of its file differ: %v", err)
+	}
+	moved := filepath.Join(dir, "moved.onnx")
+	if err := os.Rename(net, moved); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"weights", "onnx", run}, {"embed", "--images", images, "--weights", run}} {
+		args = append(args, "--store", store, "--out", filepath.Join(dir, "again"))
+		code, _, stderr := invoke(t, args...)
+		if !failed(code) || !strings.Contains(stderr, "trained from the network net.onnx") ||
+			!strings.Contains(stderr, "name the file by --arch") {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
+		object(t, append(args, "--arch", moved)...)
 	}
 }

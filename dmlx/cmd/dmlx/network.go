@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -78,12 +79,8 @@ func newWeightsInfo(a *app) *cobra.Command {
 	return cmd
 }
 
-// networkEmbedder is the network of an ONNX file, of which embed writes the output.
-func networkEmbedder(store *model.Store, path string) (*embedder, error) {
-	n, err := train.OpenNetwork(path)
-	if err != nil {
-		return nil, err
-	}
+// networkEmbedder returns the network of an ONNX file, of which embed writes the output.
+func networkEmbedder(store *model.Store, path string, n *onnx.Network) (*embedder, error) {
 	p, err := n.Preprocessing()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -91,6 +88,33 @@ func networkEmbedder(store *model.Store, path string) (*embedder, error) {
 	return &embedder{p, n.Width, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
 		return n.Features(scope, backbone.Normalized(pixels, p.Mean, p.Std), backbone.Pass{})
 	}}, n.Init(store, nil)
+}
+
+// trainedNetwork returns the ONNX file of weights that were trained from one: from arch, or from the file that their
+// run names. network is its path, and "" for other weights. name is what errors call the weights.
+func (a *app) trainedNetwork(arch, name string, raw []byte, features string) (encoded []byte, network string, dim,
+	crop int, err error) {
+	meta, _ := backbone.Metadata(raw) // Who reads other weights reports the error.
+	file, digest, _ := strings.Cut(meta["model"], "#")
+	if network = arch; !train.IsNetworkFile(arch) {
+		if !train.IsNetworkFile(file) {
+			return nil, "", 0, 0, nil
+		}
+		network = file
+		if store, err := a.store(); err == nil {
+			if r, err := store.Get(meta["run"]); err == nil {
+				network = r.Spec.NetworkFile
+			}
+		}
+		if n, err := train.OpenNetwork(network); err != nil || !strings.HasPrefix(digest, n.Digest()) {
+			return nil, "", 0, 0, fmt.Errorf("%s: trained from the network %s with the SHA-256 %.64s, which %s is not: name "+
+				"the file by --arch", name, file, digest, network)
+		}
+	}
+	if encoded, dim, crop, err = train.ExportNetwork(network, raw, features == "embedding"); err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return encoded, network, dim, crop, err
 }
 
 // byteSize is the value of --keep, a number of bytes: "8GB", "500MB".

@@ -54,7 +54,7 @@ func newWeightsONNX(a *app) *cobra.Command {
 		Short: "Export a trained network to ONNX, for ONNX Runtime and other programs",
 		Long: `Export a network to ONNX (opset 17), for ONNX Runtime and other programs. FILE is a safetensors file or a state
 dict of torch.save (.pth) with torchvision's names; RUN is a finished run's name or its first digits. A network that
-came from an ONNX file leaves as that file, with its names and the new weights: give the file as --arch.
+came from an ONNX file leaves as that file, with its names and the new weights: give the file as --arch if it has moved.
 
 The model's input is "images", float32 [N, 3, H, W]: RGB on the scale 0 to 1, minus the mean and divided by the
 standard deviation in the model's metadata, which also give the size ("resize" and "crop"). Its output is "embeddings",
@@ -73,7 +73,7 @@ Of a head on features the input is "features", float32 [N, F], as they were give
     x = torch.nn.functional.linear(x, f.get_tensor("fc.weight"), f.get_tensor("fc.bias"))
     embeddings = torch.nn.functional.normalize(x)            # mlp: fc1, relu, fc2`,
 		Example: "  dmlx weights onnx 077c9a --out net.onnx\n" +
-			"  dmlx weights onnx 3f21d0 --arch vit_small.onnx --out trained.onnx\n" +
+			"  dmlx weights onnx 3f21d0 --out trained.onnx\n" +
 			"  dmlx weights onnx resnet18.pth --features gap --out resnet18.onnx",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,12 +87,11 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 			if err != nil {
 				return err
 			}
-			if train.IsNetworkFile(arch) {
-				encoded, dim, crop, err := train.ExportNetwork(arch, raw, features == "embedding")
-				if err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-				return a.writeONNX(encoded, out, filepath.Base(arch), name, dim, crop)
+			encoded, network, dim, crop, err := a.trainedNetwork(arch, name, raw, features)
+			if err != nil {
+				return err
+			} else if encoded != nil {
+				return a.writeONNX(encoded, out, filepath.Base(network), name, dim, crop)
 			}
 			head, err := train.ReadHead(raw)
 			if err != nil {
@@ -102,7 +101,7 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 				if arch != "" || cmd.Flags().Changed("features") {
 					return usagef("%s is a head on features: leave out --arch and --features", name)
 				}
-				encoded, err := head.ONNX()
+				encoded, err = head.ONNX()
 				if err != nil {
 					return err
 				}
@@ -118,7 +117,7 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 			if err != nil {
 				return err
 			}
-			encoded, err := backbone.EncodeONNX(store, o.Arch, o.Dim, prepare.Metadata())
+			encoded, err = backbone.EncodeONNX(store, o.Arch, o.Dim, prepare.Metadata())
 			if err != nil {
 				return err
 			}
