@@ -1,6 +1,6 @@
 """Compiles training steps of the ResNets for a GPU that need not be there, and prints what they would take of it.
 
-    pip install "jax[cuda12]==0.10.2" flax==0.12.8 torch torchvision timm onnx onnxscript
+    pip install "jax[cuda12]==0.10.2" flax==0.12.8 torch torchvision timm peft onnx onnxscript
     python dmlx/cmd/dmlx/internal/peer/gpu.py [--table one|files|several]
 
 What it printed is kept in testdata/gpu.txt: tables of steps on one GPU, of steps of networks from ONNX files, and of a large batch on several
@@ -10,8 +10,9 @@ XLA compiles for a GPU by its description (TARGET), so that all but the times ca
 compiles, its memory, how many kernels it has, and how many bytes they read and write, which is what such networks
 wait for on a GPU. The step is the one of `dmlx train`: a plugin that calls itself CUDA hands dmlx on to the CPU's and
 keeps the programs that it is to compile. Beside it, as much is said of the same network in flax; and of PyTorch's
-eager kernels the bytes alone, at least: each operand once, though batch normalization reads its input twice and
-convolutions' gradients theirs.
+eager kernels the bytes, at least: each operand once, though batch normalization reads its input twice and
+convolutions' gradients theirs. PyTorch's memory is that of tensors, without what its allocator keeps in reserve. Its attention is that
+of a GPU: flash attention in bf16, the memory-efficient one in float32.
 
 Memory is that of a GPU, of arguments, results and what lies between, without the workspace that cuDNN's algorithms take, which
 only a device tells. Algorithms, and how kernels are divided, are not those that XLA would find by trying them on a
@@ -354,8 +355,12 @@ def in_flax(topology, arch, batch, bf16):
     return jax.jit(step).lower(*inputs).compile().runtime_executable()
 
 
-def in_pytorch(arch, batch, bf16):
-    """GB that the kernels of a step of torchvision's network read and write in eager PyTorch, at least."""
+def in_pytorch(arch, batch, flags):
+    """GB that a step of torchvision's or timm's network holds in eager PyTorch, and that its kernels read and write, at least."""
+    import re
+    import weakref
+    from unittest import mock
+
     import timm
     import torch
     import torchvision
@@ -363,26 +368,53 @@ def in_pytorch(arch, batch, bf16):
     from torch.utils._pytree import tree_flatten
 
     class Count(TorchDispatchMode):
-        bytes = 0
+        bytes = held = most = 0
+        storages = weakref.WeakKeyDictionary()
+
+        def free(self, size):
+            self.held -= size
+
+        def hold(self, storage):
+            if storage not in self.storages:
+                self.storages[storage] = weakref.finalize(storage, self.free, storage.nbytes())
+                self.held += storage.nbytes()
+                self.most = max(self.most, self.held)
 
         def __torch_dispatch__(self, f, types, args=(), kwargs=None):
             out = f(*args, **(kwargs or {}))
+            tensors = [t for t in tree_flatten((args, kwargs, out))[0] if isinstance(t, torch.Tensor)]
             if not f.is_view and "detach" not in str(f) and "empty" not in str(f):
-                tensors = [t for t in tree_flatten((args, kwargs, out))[0] if isinstance(t, torch.Tensor)]
                 self.bytes += sum(t.numel() * t.element_size() for t in tensors)
+            for t in tensors:
+                self.hold(t.untyped_storage())
             return out
+
+    def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False):
+        """The kernels that a GPU takes; a description of tensors alone would get those of a CPU, which write all pairs."""
+        if q.dtype == torch.bfloat16:
+            return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal)[0]
+        return torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, attn_mask, True, dropout_p, is_causal)[0]
 
     with torch.device("meta"):
         net = torchvision.models.get_model(arch, num_classes=64) if "resnet" in arch else timm.create_model(arch, num_classes=64)
+        if "--lora" in flags:
+            import peft
+
+            at, rank = flags[flags.index("--lora") + 1].split(":")
+            net = peft.get_peft_model(net, peft.LoraConfig(r=int(rank), target_modules=".*" + at.removesuffix(r"\.weight"), modules_to_save=["head"]))
+        if "--train-only" in flags:
+            for name, p in net.named_parameters():
+                p.requires_grad_(bool(re.search(flags[flags.index("--train-only") + 1], name) or name.startswith("head")))
         net = net.to(memory_format=torch.channels_last)
         x = torch.empty(batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
-        if bf16:  # Autocast's types, but for the small copies of weights that it makes.
+        if "bf16" in flags:  # Autocast's types, but for the small copies of weights that it makes.
             net, x = net.to(torch.bfloat16), x.to(torch.bfloat16)
-    with Count() as count:
+    with mock.patch("torch.nn.functional.scaled_dot_product_attention", attention), Count() as count:
         net(x).sum().backward()
         for p in net.parameters():
-            p.data.add_(p.grad, alpha=-0.1)
-    return count.bytes / 1e9
+            if p.grad is not None:
+                p.data.add_(p.grad, alpha=-0.1)
+    return count.most / 1e9, count.bytes / 1e9
 
 
 def main():
@@ -398,13 +430,13 @@ def main():
 
 
 def networks_of_files():
-    """The same for networks of ONNX files, whole and in part. PyTorch's bytes are those of the whole network."""
+    """The same for networks of ONNX files, whole and in part, beside timm's network in PyTorch, with LoRA by peft."""
     commit = output("git", "describe", "--always", "--dirty")
     for gpu, description in TARGET.items():
         topology = topology_of(description)
         print(f"dmlx {commit} compiled for one {gpu}, without one; jax {importlib.metadata.version('jax')}, timm "
               f"{importlib.metadata.version('timm')}, torch {importlib.metadata.version('torch')}; {datetime.date.today()}")
-        print(f"{'training step of an ONNX file, 224 px':72} {'memory':>9} {'moved':>9} {'kernels':>8} {'PyTorch, eager':>15}")
+        print(f"{'training step of an ONNX file, 224 px':72} {'memory':>9} {'moved':>9} {'kernels':>8}   {'PyTorch, eager':>19}")
         with tempfile.TemporaryDirectory() as work:
             recorder = Recorder(work)
             for arch, batch, flags in FILES:
@@ -413,8 +445,8 @@ def networks_of_files():
                 mine = taken(compile_for(topology, programs[-1]))
                 name = f"{arch}, B={classes * images} {' '.join(flags)}".replace(" --precision bf16", ", bf16")
                 row = "{:6.2f} GB {:6.1f} GB {:8d}".format(*mine)
-                if not {"--lora", "--train-only"} & set(flags):
-                    row += f" {in_pytorch(arch, classes * images, 'bf16' in flags):12.1f} GB"
+                if "--keep" not in flags:
+                    row += "   {:6.2f} GB {:6.1f} GB".format(*in_pytorch(arch, classes * images, flags))
                 print(f"{name:72} {row}", flush=True)
 
 
@@ -456,7 +488,7 @@ def one_gpu():
                 row = "{:6.2f} GB {:6.1f} GB {:8d}".format(*mine)
                 if "--micro-batch" not in flags and "--recompute" not in flags:
                     row += "   {:6.2f} GB {:5.1f} GB {:5d}".format(*taken(in_flax(topology, arch, b, bf16)))
-                    row += f" {in_pytorch(arch, b, bf16):12.1f} GB"
+                    row += f" {in_pytorch(arch, b, flags)[1]:12.1f} GB"
                 print(f"{name:44} {row}", flush=True)
 
 
