@@ -80,6 +80,7 @@ type record struct {
 	Version string  `json:"version"`
 	Date    string  `json:"date"`
 	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpu_seconds"`      // Of the check's processes.
 	Output  any     `json:"output,omitempty"` // JSON, or lines of text.
 }
 
@@ -208,7 +209,7 @@ func TestEvidence(t *testing.T) {
 	}
 	begin, file, passed := time.Now(), filepath.Join(dir, evidenceFile), make(map[string]record)
 	earlier, err := readRecords(file)
-	if err != nil {
+	if err := errors.Join(err, os.MkdirAll(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range earlier {
@@ -238,7 +239,7 @@ func TestEvidence(t *testing.T) {
 		if err := durable.WriteJSON(file, records); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %s, %.1f s %s", e.name, r.State, r.Seconds, r.Why)
+		t.Logf("%s: %s, %.1f s (%.1f s of CPU) %s", e.name, r.State, r.Seconds, r.CPU, r.Why)
 		if r.State == "failed" || r.State == "timed out" {
 			t.Errorf("%s: %s: %s\n%v", e.name, r.State, r.Why, r.Output)
 		}
@@ -313,6 +314,9 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 	start := time.Now()
 	err = cmd.Run()
 	r.State, r.Why, r.Seconds, r.Output = "passed", "", time.Since(start).Seconds(), output(stdout.String())
+	if p := cmd.ProcessState; p != nil {
+		r.CPU = (p.UserTime() + p.SystemTime()).Seconds()
+	}
 	if raw, err := os.ReadFile(scratch + linesFile); err == nil {
 		r.Output = output(string(raw))
 	}
