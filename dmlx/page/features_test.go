@@ -19,6 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/page/internal/engine"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -28,7 +29,7 @@ const featuresFile = "web/features.gz"
 
 // minicarFeatures computes the bytes and returns them with the data set that heads are trained on, whose samples are
 // the bytes.
-func minicarFeatures(t *testing.T) (codes []byte, data *train.Data) {
+func minicarFeatures(t *testing.T) (codes []byte, data *samples.Data) {
 	t.Helper()
 	b, err := backend.Go()
 	if err != nil {
@@ -43,18 +44,18 @@ func minicarFeatures(t *testing.T) (codes []byte, data *train.Data) {
 		t.Fatal(err)
 	}
 	most := float32(0)
-	for _, a := range []*train.Array{training, test} {
+	for _, a := range []*samples.Array{training, test} {
 		for _, v := range a.Values { // They come from a ReLU: 0 or more.
 			most = max(most, v)
 		}
 	}
-	for _, a := range []*train.Array{training, test} {
+	for _, a := range []*samples.Array{training, test} {
 		for i, v := range a.Values {
 			codes = append(codes, byte(math.Round(float64(v)*255/float64(most))))
 			a.Values[i] = float32(codes[len(codes)-1])
 		}
 	}
-	if data, err = train.FeatureData("minicar", training, test); err != nil {
+	if data, err = samples.Features("minicar", training, test); err != nil {
 		t.Fatal(err)
 	}
 	return codes, data
@@ -91,7 +92,7 @@ func TestFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recall, err := data.FeatureRecall(t.Context(), &backend.Choice{Backend: b})
+	recall, err := train.RecallOfFeatures(t.Context(), &backend.Choice{Backend: b}, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,14 +135,14 @@ func TestFeatures(t *testing.T) {
 func TestLearnsAsTrain(t *testing.T) {
 	raw, header, codes := readFeatures(t)
 	width := len(header.Scale)
-	array := func(labels []int64, from int) *train.Array {
-		a := &train.Array{Dims: []int{width}, Classes: labels}
+	array := func(labels []int64, from int) *samples.Array {
+		a := &samples.Array{Dims: []int{width}, Classes: labels}
 		for _, c := range codes[from*width : (from+len(labels))*width] {
 			a.Values = append(a.Values, float32(c))
 		}
 		return a
 	}
-	data, err := train.FeatureData(header.Data, array(header.Train, 0), array(header.Test, len(header.Train)))
+	data, err := samples.Features(header.Data, array(header.Train, 0), array(header.Test, len(header.Train)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,17 +9,17 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/npy"
-	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Features names the .npy files of a data set of frozen features, which any network may have computed: float [N, F],
 // and a label for each row, integers or names [N] (see [npy.ReadLabels]). Without test files the second half of the
-// classes, in the order of their labels, is the test set; see [train.FeatureData].
+// classes, in the order of their labels, is the test set; see [samples.Features].
 type Features struct{ Features, Labels, TestFeatures, TestLabels string }
 
 // Open reads the files. It fails if labels do not fit features, labels are neither integers nor names, a value is not
 // finite, or the classes do not suffice.
-func (f Features) Open() (*train.Data, error) {
+func (f Features) Open() (*samples.Data, error) {
 	if f.Features == "" || f.Labels == "" {
 		return nil, errors.New("features need a file of labels, and labels a file of features")
 	}
@@ -38,17 +38,17 @@ func (f Features) Open() (*train.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	var test *train.Array
+	var test *samples.Array
 	if f.TestFeatures != "" {
 		if test, err = readFeatures(f.TestFeatures, f.TestLabels, labels[1]); err != nil {
 			return nil, err
 		}
 	}
-	return train.FeatureData(filepath.Base(f.Features), training, test)
+	return samples.Features(filepath.Base(f.Features), training, test)
 }
 
 // readFeatures reads features [N, F], of which the classes [N] are those in the file labels.
-func readFeatures(features, labels string, classes []int64) (*train.Array, error) {
+func readFeatures(features, labels string, classes []int64) (*samples.Array, error) {
 	values, shape, err := npy.ReadFloat32(features)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func readFeatures(features, labels string, classes []int64) (*train.Array, error
 		return nil, fmt.Errorf("%s: has %d labels, want [%d], a label for each row of %s", labels, len(classes), shape[0],
 			features)
 	}
-	a := &train.Array{Values: values, Dims: shape[1:], Classes: classes}
+	a := &samples.Array{Values: values, Dims: shape[1:], Classes: classes}
 	for i, v := range values {
 		if v-v != 0 {
 			return nil, fmt.Errorf("%s: row %d, column %d is %g: want finite values", features, i/shape[1], i%shape[1], v)
@@ -112,13 +112,13 @@ func (s Spec) validateFeatures() error {
 
 // TrainingData opens the data set of a spec as a trainer reads it, images or features, and says how many images were
 // left out. It returns an error if the samples do not have the digest of the spec.
-func TrainingData(s Spec, how DataOptions) (data *train.Data, skipped int, err error) {
+func TrainingData(s Spec, how DataOptions) (data *samples.Data, skipped int, err error) {
 	if !s.HasFeatures() {
 		var set *datasets.Set
 		if set, err = OpenData(s, how); err != nil {
 			return nil, 0, err
 		}
-		return train.Images(set), len(set.Skipped), nil
+		return samples.Images(set), len(set.Skipped), nil
 	}
 	opened.Lock()
 	if opened.data != nil && opened.of == s.features() && opened.data.Digest == s.DataDigest {
@@ -141,10 +141,10 @@ func TrainingData(s Spec, how DataOptions) (data *train.Data, skipped int, err e
 var opened struct {
 	sync.Mutex
 	of   Features
-	data *train.Data
+	data *samples.Data
 }
 
-func keepFeatures(of Features, data *train.Data) {
+func keepFeatures(of Features, data *samples.Data) {
 	opened.Lock()
 	defer opened.Unlock()
 	opened.of, opened.data = of, data

@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -270,7 +271,7 @@ func embedTrain(
 	if set.Digest != r.DataDigest {
 		return nil, fmt.Errorf("the run was trained on other images of %s", data)
 	}
-	out, err := train.HeldOutClasses(set.Train.Labels, r.Spec.HeldOut)
+	out, err := samples.HeldOut(set.Train.Labels, r.Spec.HeldOut)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +293,7 @@ func embedByLastWeights(
 	if err != nil {
 		return nil, err
 	}
-	return trainer.Embed(ctx, r.Spec.Config, weights, train.Images(set), train.ImageSamples(im), images)
+	return trainer.Embed(ctx, r.Spec.Config, weights, samples.Images(set), samples.ImageSplit(im), images)
 }
 
 // Weights returns the weights of the last checkpoint of a run: a safetensors file.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Config says how a network is trained: its rule or loss, the weights that it starts from, the batches, the learning
@@ -178,14 +179,14 @@ func (c Config) HasTriplets() error {
 
 // Fits returns an error if a config cannot be trained on a data set of which every heldOutEvery-th class is held out
 // (0: none): if there are too few classes or images for its batches, or too few held-out classes to measure.
-func (c Config) Fits(data *Data, heldOutEvery int) error {
-	if err := data.check(); err != nil {
+func (c Config) Fits(data *samples.Data, heldOutEvery int) error {
+	if err := data.Check(); err != nil {
 		return err
 	}
 	if err := c.fitsModel(data); err != nil {
 		return err
 	}
-	without, err := HeldOutClasses(data.Train.Labels(), heldOutEvery)
+	without, err := samples.HeldOut(data.Train.Labels(), heldOutEvery)
 	if err != nil {
 		return fmt.Errorf("%s: %w", data.Name, err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // fastCompile keeps XLA from optimizing the programs of tests, which takes most of their time.
@@ -258,7 +259,7 @@ func devicesConfig() Config {
 // control: one device again, with initial weights moved by 1e-7 of themselves, that is, by rounding. Of five seeds it
 // takes the medians: a ReLU, or a rounding to bf16, that falls on the other side makes a large difference of either.
 func testStepsOnDevices(t *testing.T, trainer *Trainer) {
-	data, base := Images(tinySet(t, 6)), devicesConfig()
+	data, base := samples.Images(tinySet(t, 6)), devicesConfig()
 	custom := dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairWeight{Name: "square",
 		Of: func(b *dmlx.Batch) (positive, negative *Node) { return Square(OneMinus(b.Sap)), Square(b.San) }}}
 	type testCase struct {
@@ -376,7 +377,7 @@ func (a stepChange) apart(b stepChange) float64 {
 }
 
 // firstStep takes the first step of a training from its initial weights, moved by a share of themselves.
-func firstStep(t *testing.T, trainer *Trainer, c Config, data *Data, move float64) (out stepChange) {
+func firstStep(t *testing.T, trainer *Trainer, c Config, data *samples.Data, move float64) (out stepChange) {
 	t.Helper()
 	s, err := trainer.newSession(Training{Config: c, Data: data, Dir: t.TempDir()})
 	if err != nil {
@@ -415,7 +416,7 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *Data, move float6
 	}
 	replicate := s.step.mesh.Replicate
 	in := stepValues{images: images, labels: replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))),
-		affine: replicate(data.affine()), rate: replicate(tensors.FromScalar(float32(c.LR))),
+		affine: replicate(data.Affine()), rate: replicate(tensors.FromScalar(float32(c.LR))),
 		proxyRate: replicate(tensors.FromScalar(float32(c.ProxyLR)))}
 	if s.objective.noise {
 		in.noise = replicate(minerNoise(len(b.labels), len(b.labels), 0, c.Seed))
@@ -438,7 +439,7 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *Data, move float6
 // testResumeOnDevices stops a training on four devices, goes on with one, and then with two. The outcome says so, and
 // the weights end near those of one device. On one number of devices it ends with the same bits.
 func testResumeOnDevices(t *testing.T, trainer *Trainer) {
-	data, config := Images(tinySet(t, 6)), devicesConfig()
+	data, config := samples.Images(tinySet(t, 6)), devicesConfig()
 	config.LR = 0.001 // Rounding of the first steps grows until the last one.
 	// With state of an optimizer and of a memory bank.
 	options := Options{Optimizer: "sgd?momentum=0.9", HeadLR: 0.002, MemoryBank: "xbm?size=40&start=2"}

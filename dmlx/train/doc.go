@@ -5,18 +5,17 @@
 //
 // The files follow one image from the data set to the result:
 //
-//   - batch: sampler.go selects, reads and augments the images of a step; train.go prefetches them to the device;
+//   - batch: sampler.go selects the images of a step, which package samples reads and augments; train.go prefetches them to the device;
 //   - rule: objective.go parses the rule or the loss of a config;
 //   - gradient: newLossGraph in step.go puts the gradient of the rule, from package dmlx, behind the embeddings;
 //   - step: step.go builds the graph of a step, with the options that stepoptions.go reads from a config, microbatch.go
 //     that of one with less memory, and trainer.go compiles and caches them;
-//   - options: options.go has them all, optimizer.go, schedule.go and augment.go what their texts mean;
+//   - options: options.go has them all, optimizer.go and schedule.go what their texts mean;
 //   - run: train.go has the loop over steps, epoch.go the end of an epoch, checkpoint.go what it writes and how a
 //     training resumes;
 //   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
 //
-// data.go is what a training reads: images of package datasets, arrays, or samples of your own. model.go trains a
-// network of your own in place of a backbone, and head.go a small one on frozen features. together.go takes the steps
+// Package samples is what a training reads: images, arrays, or samples of your own. model.go trains a network of your own in place of a backbone, and head.go a small one on frozen features. together.go takes the steps
 // of several trainings in one graph. [Fit] is all of it in one call.
 //
 // devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh. pretrain.go trains the small

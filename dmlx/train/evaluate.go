@@ -2,11 +2,9 @@ package train
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // recallKs are the K of Recall@K that the paper or the field reports on any of the four data sets.
@@ -78,7 +77,7 @@ func (s *session) compileEvaluation() (err error) {
 		e.free()
 		return err
 	}
-	if _, err := e.exec.Compile(batchShape(embedRows, s.Data.Test.Shape()), s.Data.affine().Shape()); err != nil {
+	if _, err := e.exec.Compile(batchShape(embedRows, s.Data.Test.Shape()), s.Data.Affine().Shape()); err != nil {
 		e.free()
 		return err
 	}
@@ -108,7 +107,8 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	if err := e.decode(raw, 0); err != nil {
 		return err
 	}
-	images, done := imagesWithLabels(s.Data.Train.Labels(), s.heldOut), 0
+	labels, done := s.Data.Train.Labels(), 0
+	images := slices.DeleteFunc(samples.All(s.Data.Train), func(i int) bool { return !s.heldOut[labels[i]] })
 	total := len(s.Data.Test.Labels()) + len(images)
 	if s.Data.Gallery != nil {
 		total += len(s.Data.Gallery.Labels())
@@ -184,10 +184,10 @@ func (s *session) measure(ctx context.Context) error {
 		return err
 	}
 	s.compiling.Wait()
-	queries, err := s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Test, upTo(s.Data.Test))
+	queries, err := s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Test, samples.All(s.Data.Test))
 	var gallery *retrieval.Embeddings
 	if err == nil && s.Data.Gallery != nil {
-		gallery, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Gallery, upTo(s.Data.Gallery))
+		gallery, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Gallery, samples.All(s.Data.Gallery))
 	}
 	var bad *NotFiniteError
 	if errors.As(err, &bad) {
@@ -210,24 +210,16 @@ func recallAt1(ctx context.Context, c *backend.Choice, data string, queries, gal
 	return m.Recall[1], nil
 }
 
-// FeatureRecall returns Recall@1 of the test set by its features as they are, without a head. The samples must be
+// RecallOfFeatures returns Recall@1 of the test set by its features as they are, without a head. The samples must be
 // vectors of float32.
-func (d *Data) FeatureRecall(ctx context.Context, choice *backend.Choice) (float64, error) {
-	read := func(of Samples) (*retrieval.Embeddings, error) {
+func RecallOfFeatures(ctx context.Context, choice *backend.Choice, d *samples.Data) (float64, error) {
+	read := func(of samples.Split) (*retrieval.Embeddings, error) {
 		shape := of.Shape()
 		if shape.Rank() != 1 || shape.DType != dtypes.Float32 {
 			return nil, fmt.Errorf("%s: samples are %s: want vectors of float32", d.Name, shape)
 		}
-		e := &retrieval.Embeddings{Dim: shape.Dim(0), Labels: of.Labels()}
-		raw := make([]byte, len(e.Labels)*4*e.Dim)
-		if err := of.Read(raw, upTo(of), nil); err != nil {
-			return nil, err
-		}
-		e.Values = make([]float32, len(raw)/4)
-		for i := range e.Values {
-			e.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		}
-		return e, nil
+		values, err := samples.Floats(of, samples.All(of))
+		return &retrieval.Embeddings{Values: values, Dim: shape.Dim(0), Labels: of.Labels()}, err
 	}
 	queries, err := read(d.Test)
 	var gallery *retrieval.Embeddings
@@ -238,15 +230,6 @@ func (d *Data) FeatureRecall(ctx context.Context, choice *backend.Choice) (float
 		return 0, err
 	}
 	return recallAt1(ctx, choice, d.Name, queries, gallery)
-}
-
-// upTo returns the indices of all samples.
-func upTo(of Samples) []int {
-	all := make([]int, len(of.Labels()))
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }
 
 // recallKsUpTo returns those of [recallKs] that are at most the number of ranked items.
@@ -270,7 +253,7 @@ func checkFinite(e *retrieval.Embeddings, what string) error {
 
 // embedAndWrite embeds all images of a split and writes their embeddings and labels.
 func (s *session) embedAndWrite(
-	ctx context.Context, step *compiledStep, of Samples, file, labels string, embedded func(n int),
+	ctx context.Context, step *compiledStep, of samples.Split, file, labels string, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
 	e, err := embedAll(ctx, step, s.Data, of, s.Dim, embedded)
 	if err != nil {
@@ -292,13 +275,13 @@ func (s *session) embedAndWrite(
 // of a split of data, and which are indices of samples in that split, nil for all. It returns a [NotFiniteError] if an
 // embedding has NaN or Inf.
 func (t *Trainer) Embed(
-	ctx context.Context, c Config, weights []byte, data *Data, of Samples, which []int,
+	ctx context.Context, c Config, weights []byte, data *samples.Data, of samples.Split, which []int,
 ) (*retrieval.Embeddings, error) {
 	if data == nil || of == nil {
 		return nil, errors.New("no data to embed: want a data set, and one of its splits, such as data.Test")
 	}
 	if which == nil {
-		which = upTo(of)
+		which = samples.All(of)
 	}
 	for _, i := range which {
 		if n := len(of.Labels()); i < 0 || i >= n {
@@ -332,14 +315,14 @@ const embedRows = 128
 // embedAll embeds all samples of a split of data by a step of [Trainer.evaluationStep]. embedded, if not nil, is called
 // with the number of samples after each batch.
 func embedAll(
-	ctx context.Context, step *compiledStep, data *Data, of Samples, dim int, embedded func(n int),
+	ctx context.Context, step *compiledStep, data *samples.Data, of samples.Split, dim int, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
-	return embedSamples(ctx, step, data, of, upTo(of), dim, embedded)
+	return embedSamples(ctx, step, data, of, samples.All(of), dim, embedded)
 }
 
 // embedSamples is embedAll for the samples with the given indices.
 func embedSamples(
-	ctx context.Context, step *compiledStep, data *Data, of Samples, which []int, dim int,
+	ctx context.Context, step *compiledStep, data *samples.Data, of samples.Split, which []int, dim int,
 	embedded func(n int),
 ) (*retrieval.Embeddings, error) {
 	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(which)*dim)}
@@ -351,7 +334,7 @@ func embedSamples(
 	defer cancel()
 	devices := step.mesh.Size()
 	rows := (embedRows + devices - 1) / devices * devices
-	affine := step.mesh.Replicate(data.affine())
+	affine := step.mesh.Replicate(data.Affine())
 	for batch := range prefetch(copying, step.inBatches(rows, of, which), deviceBatch.free) {
 		if ctx.Err() != nil {
 			batch.free()
@@ -383,7 +366,7 @@ func embedSamples(
 
 // inBatches copies samples to the devices, a number of rows at a time. The last batch is filled up with samples of the
 // batch before or zeros, whose embeddings the caller ignores.
-func (s *compiledStep) inBatches(rows int, of Samples, which []int) iter.Seq[deviceBatch] {
+func (s *compiledStep) inBatches(rows int, of samples.Split, which []int) iter.Seq[deviceBatch] {
 	return func(yield func(deviceBatch) bool) {
 		shape := batchShape(rows, of.Shape())
 		one := int(of.Shape().ByteSize())

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // The step of evaluation is compiled beside the training. A training that is stopped waits for it, and the next one
@@ -19,7 +21,7 @@ func TestEvaluationIsCompiledBesideTraining(t *testing.T) {
 	}
 	trainer := New(all[len(all)-1].Choice)
 	defer trainer.Close()
-	c, data := tinyConfig(), Images(tinySet(t, 6))
+	c, data := tinyConfig(), samples.Images(tinySet(t, 6))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stopped := Training{Config: c, ID: "tiny", Data: data, Dir: t.TempDir(), Progress: func(Progress) { cancel() }}
@@ -60,8 +62,8 @@ func TestEmbedWithoutData(t *testing.T) {
 		!strings.Contains(err.Error(), "no data to embed") {
 		t.Error(err)
 	}
-	a := &Array{Dims: []int{1}, Values: []float32{1, 2}, Classes: []int64{1, 2}}
-	_, err := trainer.Embed(t.Context(), Config{}, nil, &Data{Train: a, Test: a}, a, []int{2})
+	a := &samples.Array{Dims: []int{1}, Values: []float32{1, 2}, Classes: []int64{1, 2}}
+	_, err := trainer.Embed(t.Context(), Config{}, nil, &samples.Data{Train: a, Test: a}, a, []int{2})
 	if err == nil || !strings.Contains(err.Error(), "sample 2 of 2") {
 		t.Error(err)
 	}

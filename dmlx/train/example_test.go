@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -45,7 +46,7 @@ func ExampleTrainer() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	training := train.Training{Config: tiny, ID: "example", Data: train.Images(set), Dir: dir}
+	training := train.Training{Config: tiny, ID: "example", Data: samples.Images(set), Dir: dir}
 	outcome, err := trainer.Train(context.Background(), training)
 	if err != nil {
 		log.Fatal(err)
@@ -102,8 +103,8 @@ func ExampleConfig() {
 // Features that any network has computed get a linear head, trained by a rule, in one call.
 func ExampleFit() {
 	// Six classes of five points in seven dimensions, each around a corner.
-	classes := func(first int64) *train.Array {
-		a := &train.Array{Dims: []int{7}}
+	classes := func(first int64) *samples.Array {
+		a := &samples.Array{Dims: []int{7}}
 		for c := range int64(6) {
 			for i := range 5 {
 				for j := range 7 {
@@ -118,7 +119,7 @@ func ExampleFit() {
 		}
 		return a
 	}
-	data, err := train.FeatureData("corners", classes(1), classes(9))
+	data, err := samples.Features("corners", classes(1), classes(9))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func ExampleTrainer_Embed() {
 	trainer := must(train.Open())
 	defer trainer.Close()
 	set := must(datasets.Open("minicar", datasets.Options{Size: 16, TrainClasses: 4, TestClasses: 3})) // Or a folder.
-	data := train.Images(set)
+	data := samples.Images(set)
 	fitted := must(train.Fit(ctx, data, tiny, nil))
 	photos := must(trainer.Embed(ctx, fitted.Config, fitted.Weights, data, data.Test, nil))
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Fitted is the result of [Fit].
@@ -36,8 +37,8 @@ type Fitted struct {
 // It opens the backend that [Open] chooses. A Fit that ctx ends returns no part of the training and cannot go on: the
 // next one begins anew. Package runs keeps trainings, resumes them and reads them again; [Training] says how a
 // [Trainer] does.
-func Fit(ctx context.Context, data *Data, c Config, progress func(Progress)) (*Fitted, error) {
-	if err := data.check(); err != nil {
+func Fit(ctx context.Context, data *samples.Data, c Config, progress func(Progress)) (*Fitted, error) {
+	if err := data.Check(); err != nil {
 		return nil, err
 	}
 	c, err := c.withDefaults(data)
@@ -83,7 +84,7 @@ func Fit(ctx context.Context, data *Data, c Config, progress func(Progress)) (*F
 }
 
 // withDefaults fills in the fields that are zero.
-func (c Config) withDefaults(data *Data) (_ Config, err error) {
+func (c Config) withDefaults(data *samples.Data) (_ Config, err error) {
 	if c.Rule == "" && c.Loss == "" {
 		if c.Objective, err = ByRule(dmlx.Rule{}); err != nil {
 			return c, err

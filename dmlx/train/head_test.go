@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // headConfigs are heads that train by different means, in a second.
@@ -53,7 +55,7 @@ func headConfigs(t *testing.T) map[string]Config {
 
 // Trainings side by side end with the bits that each has alone, also if they were stopped, on both backends.
 func TestTrainTogether(t *testing.T) {
-	data, err := FeatureData("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
+	data, err := samples.Features("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,41 +155,9 @@ func TestParseHead(t *testing.T) {
 	}
 }
 
-func TestFeatureData(t *testing.T) {
-	good := blobs(4, 3, 2, 1)
-	d, err := FeatureData("x", good, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, m := len(d.Train.Labels()), len(d.Test.Labels()); n != 6 || m != 6 || d.Train.Labels()[5] == d.Test.Labels()[0] {
-		t.Errorf("%d and %d samples, %v and %v", n, m, d.Train.Labels(), d.Test.Labels())
-	}
-	again, err := FeatureData("y", good, nil)
-	if err != nil || again.Digest != d.Digest {
-		t.Errorf("digest %s, then %s, %v", d.Digest, again.Digest, err)
-	}
-	other := *good
-	other.Values = append([]float32{good.Values[0] + 1}, good.Values[1:]...)
-	if again, err := FeatureData("x", &other, nil); err != nil || again.Digest == d.Digest {
-		t.Errorf("other features have the same digest: %v", err)
-	}
-	for want, c := range map[string][2]*Array{
-		"half would be the test set":          {blobs(3, 3, 2, 1)},
-		"want [N, F]":                         {{Values: good.Values, Dims: []int{1, 2}, Classes: good.Classes}},
-		"features that differ":                {{Values: make([]float32, 24), Dims: []int{2}, Classes: good.Classes}},
-		"no test sample has another":          {good, blobs(4, 1, 2, 1)},
-		"values do not fit":                   {{Values: good.Values[1:], Dims: []int{2}, Classes: good.Classes}},
-		"training samples have the shape [2]": {good, blobs(4, 3, 5, 1)},
-	} {
-		if _, err := FeatureData("x", c[0], c[1]); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want …%s…", err, want)
-		}
-	}
-}
-
 // Recall is measured while a head is trained, alone and beside others, and changes no weights.
 func TestRecallDuringTraining(t *testing.T) {
-	data, err := FeatureData("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
+	data, err := samples.Features("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +198,7 @@ func TestRecallDuringTraining(t *testing.T) {
 	if sums[0] != sums[1] {
 		t.Error("measuring changes the training")
 	}
-	if recall, err := data.FeatureRecall(t.Context(), c.Choice); err != nil || !(recall > 0.5) || recall > 1 {
+	if recall, err := RecallOfFeatures(t.Context(), c.Choice, data); err != nil || !(recall > 0.5) || recall > 1 {
 		t.Errorf("the features themselves: %g, %v", recall, err)
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // BenchmarkTenSeeds trains a linear head by ten seeds of 300 steps on 2,000 × 512 features and evaluates them, with the
 // compilation. It reports CPU seconds, since other work on the machine changes the time.
 func BenchmarkTenSeeds(b *testing.B) {
-	data, err := FeatureData("blobs", blobs(100, 20, 512, 1), blobs(50, 20, 512, 2))
+	data, err := samples.Features("blobs", blobs(100, 20, 512, 1), blobs(50, 20, 512, 2))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // # How a head is trained from its start
@@ -114,7 +115,7 @@ type blockData struct {
 	top        mat.Dense  // Vᵀ L⁻¹, [k or the dimension, F].
 	k, width   int        // Trained coordinates, and all.
 	cut        bool       // Whether there are fewer coordinates than features.
-	data       *Data
+	data       *samples.Data
 }
 
 // newBlock returns the coordinates of training rows by a start.
@@ -146,8 +147,8 @@ func newBlock(a *algebra, start headStart, rows featureRows, dim int) (*blockDat
 		return nil, err
 	}
 	b.width = coordinates.cols
-	samples := &Array{Values: coordinates.values, Dims: []int{b.width}, Classes: rows.labels}
-	b.data = &Data{Name: "head", Train: samples, Test: samples}
+	all := &samples.Array{Values: coordinates.values, Dims: []int{b.width}, Classes: rows.labels}
+	b.data = &samples.Data{Name: "head", Train: all, Test: all}
 	return b, nil
 }
 
@@ -273,7 +274,7 @@ func (s *session) proxiesAtMeans(b *blockData) error {
 	if n == 0 {
 		return nil
 	}
-	rows := b.data.Train.(*Array)
+	rows := b.data.Train.(*samples.Array)
 	values, count := make([]float32, n*b.width), make([]float32, n)
 	seen := make(map[int64]int)
 	for i, l := range rows.Classes {
@@ -764,8 +765,8 @@ type Reference struct {
 
 // References measures the test set by its features as they are and, where classes have images that differ, whitened by
 // the scatter within the training classes, W + 0.01 tr(W)/F I. Every heldOut-th class is no training class; 0 is none.
-func (t *Trainer) References(ctx context.Context, data *Data, heldOut int) ([]Reference, error) {
-	without, err := HeldOutClasses(data.Train.Labels(), heldOut)
+func (t *Trainer) References(ctx context.Context, data *samples.Data, heldOut int) ([]Reference, error) {
+	without, err := samples.HeldOut(data.Train.Labels(), heldOut)
 	if err != nil {
 		return nil, err
 	}
@@ -794,7 +795,7 @@ func (t *Trainer) References(ctx context.Context, data *Data, heldOut int) ([]Re
 	var out []Reference
 	for _, start := range starts {
 		var of [2]*retrieval.Embeddings
-		for i, split := range []Samples{data.Test, data.Gallery} {
+		for i, split := range []samples.Split{data.Test, data.Gallery} {
 			if split == nil {
 				continue
 			}

@@ -14,12 +14,13 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // blurred are classes about random centers, with noise that is strong in the directions from some one on.
-func blurred(classes, images, dim, from int, strong float64, seed uint64) *Array {
+func blurred(classes, images, dim, from int, strong float64, seed uint64) *samples.Array {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	a := &Array{Dims: []int{dim}}
+	a := &samples.Array{Dims: []int{dim}}
 	for c := range classes {
 		center := make([]float64, dim)
 		for j := range center {
@@ -64,7 +65,7 @@ func TestChosenHead(t *testing.T) {
 		t.Skip("takes some ten seconds")
 	}
 	t.Parallel()
-	data, err := FeatureData("blurred", blurred(32, 6, 24, 14, 2.5, 1), blurred(30, 6, 24, 14, 2.5, 2))
+	data, err := samples.Features("blurred", blurred(32, 6, 24, 14, 2.5, 1), blurred(30, 6, 24, 14, 2.5, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestChosenHead(t *testing.T) {
 	if len(references) != 2 || !(references[1].Recall[1] > references[0].Recall[1]+0.1) {
 		t.Fatalf("whitening should help these features: %+v", references)
 	}
-	if recall, err := data.FeatureRecall(t.Context(), trainer.Choice); err != nil ||
+	if recall, err := RecallOfFeatures(t.Context(), trainer.Choice, data); err != nil ||
 		math.Abs(recall-references[0].Recall[1]) > 1e-9 {
 		t.Errorf("features: %g, %v, want %g", references[0].Recall[1], err, recall)
 	}
@@ -132,7 +133,7 @@ func TestChosenHead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := trainer.Embed(t.Context(), config, weights, data, data.Test, upTo(data.Test))
+		got, err := trainer.Embed(t.Context(), config, weights, data, data.Test, samples.All(data.Test))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +153,7 @@ func TestChosenHeadKeepsFeatures(t *testing.T) {
 	}
 	t.Parallel()
 	for classes, want := range map[int]string{40: "no training", 3: "too few classes"} {
-		data, err := FeatureData("round", blurred(classes, 6, 12, 12, 0, 5), blurred(30, 6, 12, 12, 0, 6))
+		data, err := samples.Features("round", blurred(classes, 6, 12, 12, 0, 5), blurred(30, 6, 12, 12, 0, 6))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +167,7 @@ func TestChosenHeadKeepsFeatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		features, err := data.FeatureRecall(t.Context(), trainer.Choice)
+		features, err := RecallOfFeatures(t.Context(), trainer.Choice, data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +222,7 @@ func TestLinearOfBlock(t *testing.T) {
 			}
 			var direct, linear [][]float64
 			for i := range 5 {
-				z := block.data.Train.(*Array).Values[i*block.width : (i+1)*block.width]
+				z := block.data.Train.(*samples.Array).Values[i*block.width : (i+1)*block.width]
 				var moved, mapped []float64
 				for r := range block.k {
 					sum := 0.0
@@ -342,7 +343,7 @@ func TestChosenHeadRefuses(t *testing.T) {
 	if c.Network() != "head linear?start=random" {
 		t.Errorf("the network is %s", c.Network())
 	}
-	data, err := FeatureData("x", blurred(8, 4, 6, 3, 2, 1), nil)
+	data, err := samples.Features("x", blurred(8, 4, 6, 3, 2, 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

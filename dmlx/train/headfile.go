@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // TrainedHead is the head of a weight file: from features [N, Features], as they were given to the training, to
@@ -25,7 +26,7 @@ type TrainedHead struct {
 	Features, Dim int
 	head          Head
 	weights       []byte
-	data          Data // With what features are multiplied by, and what is added then.
+	data          samples.Data // With what features are multiplied by, and what is added then.
 	meta          map[string]string
 }
 
@@ -71,7 +72,7 @@ func (t *TrainedHead) variables() (*model.Store, error) {
 	return store, err
 }
 
-// readScale reads what [FeatureData] wrote into the metadata; a data set of another origin has nothing there.
+// readScale reads what [samples.Features] wrote into the metadata; a data set of another origin has nothing there.
 func (t *TrainedHead) readScale() error {
 	text, there := t.meta["feature_mean"]
 	if !there {
@@ -85,16 +86,8 @@ func (t *TrainedHead) readScale() error {
 	if err != nil || !(std > 0) || math.IsInf(std, 0) {
 		return fmt.Errorf("metadata feature_std %q: want a number above 0", t.meta["feature_std"])
 	}
-	t.data.standardize(mean, std)
+	t.data.Standardize(mean, std)
 	return nil
-}
-
-// standardize takes a mean off each feature and divides all by one number.
-func (d *Data) standardize(mean []float64, std float64) {
-	for _, m := range mean {
-		d.Scale = append(d.Scale, float32(1/std))
-		d.Shift = append(d.Shift, float32(-m/std))
-	}
 }
 
 // ONNX returns the head as an ONNX file, from "features", float32 [N, Features], as they were given to the training, to
@@ -134,7 +127,7 @@ func (t *TrainedHead) Embed(ctx context.Context, b compute.Backend, features []f
 	defer store.Finalize()
 	net := t.head.network(t.Features, t.Dim)
 	exec, err := model.NewExec(b, store, func(scope *model.Scope, x, affine *Node) *Node {
-		return dmlx.Normalize(net.Embed(scope, scaled(x, affine), backbone.Pass{}))
+		return dmlx.Normalize(net.Embed(scope, samples.Scaled(x, affine), backbone.Pass{}))
 	})
 	if err != nil {
 		return nil, err
@@ -148,7 +141,7 @@ func (t *TrainedHead) Embed(ctx context.Context, b compute.Backend, features []f
 		n := copy(chunk, features)
 		clear(chunk[n:])
 		features = features[n:]
-		embedded, err := exec.Call1(tensors.FromFlatDataAndDimensions(chunk, embedRows, t.Features), t.data.affine())
+		embedded, err := exec.Call1(tensors.FromFlatDataAndDimensions(chunk, embedRows, t.Features), t.data.Affine())
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"encoding/binary"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // # Where a head starts
@@ -183,22 +183,16 @@ type featureRows struct {
 }
 
 // readFeatureRows reads those features of a split whose label is not in without.
-func readFeatureRows(of Samples, without map[int64]bool) (r featureRows, err error) {
+func readFeatureRows(of samples.Split, without map[int64]bool) (r featureRows, err error) {
 	var which []int
 	for i, l := range of.Labels() {
 		if !without[l] {
 			which, r.labels = append(which, i), append(r.labels, l)
 		}
 	}
-	r.matrix = newMatrix(len(which), of.Shape().Size())
-	raw := make([]byte, 4*len(r.values))
-	if err := of.Read(raw, which, nil); err != nil {
-		return r, err
-	}
-	for i := range r.values {
-		r.values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
-	return r, nil
+	values, err := samples.Floats(of, which)
+	r.matrix = matrix{values, len(which), of.Shape().Size()}
+	return r, err
 }
 
 // some are the rows with the given indices.
@@ -242,7 +236,7 @@ type moments struct {
 }
 
 func momentsOf(a *algebra, r featureRows) (*moments, error) {
-	classes := numberClasses(r.labels, nil)
+	classes := samples.NumberClasses(r.labels, nil)
 	means, count := make([]float64, len(classes)*r.cols), make([]float64, len(classes))
 	m := &moments{rows: r, mean: make([]float64, r.cols)}
 	for i, l := range r.labels {

@@ -27,6 +27,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Keeping returns a trainer that keeps, in at most so many bytes of [datasets.CacheDir], what the part of a network
@@ -108,14 +109,14 @@ func (t *Trainer) divided(ctx context.Context, training Training) (out Training,
 		}
 		return training, done, nil
 	}
-	if training.Data == nil || training.Data.check() != nil || training.tail != nil {
+	if training.Data == nil || training.Data.Check() != nil || training.tail != nil {
 		return training, done, nil // The session returns the error.
 	}
 	c, data, err := training.prepared(training.Data)
 	if err != nil {
 		return training, done, err
 	}
-	parts := []*Samples{&data.Train, &data.Test, &data.Gallery}
+	parts := []*samples.Split{&data.Train, &data.Test, &data.Gallery}
 	switch {
 	case c.Arch == "" && c.NetworkFile == "":
 		return why("the network is neither a backbone nor that of a file")
@@ -148,7 +149,7 @@ func (t *Trainer) divided(ctx context.Context, training Training) (out Training,
 	divided := *data
 	out.Config, out.Data = c, &divided
 	divided.Scale, divided.Shift = nil, nil
-	for i, to := range []*Samples{&divided.Train, &divided.Test, &divided.Gallery} {
+	for i, to := range []*samples.Split{&divided.Train, &divided.Test, &divided.Gallery} {
 		if *to == nil {
 			continue
 		}
@@ -161,13 +162,13 @@ func (t *Trainer) divided(ctx context.Context, training Training) (out Training,
 }
 
 // directory returns the folder of what is kept, or says why nothing is.
-func (k *keeper) directory(parts []*Samples, a Augmentation) (dir, why string, err error) {
+func (k *keeper) directory(parts []*samples.Split, a samples.Augmentation) (dir, why string, err error) {
 	limit, needed := k.trainer.keepBytes, int64(0)
 	for i, p := range parts {
 		if *p == nil {
 			continue
 		}
-		if _, is := (*p).(images); !is {
+		if _, is := samples.Mirrored(*p); !is {
 			return "", "the samples are no images of a data set", nil
 		}
 		needed += keptSize(*p, k.cut.width, i == 0 && a.Flip)
@@ -175,7 +176,7 @@ func (k *keeper) directory(parts []*Samples, a Augmentation) (dir, why string, e
 	switch {
 	case limit == 0:
 		return "", "", nil
-	case a.Crop != None:
+	case a.Crop != samples.None:
 		return "", fmt.Sprintf("the augmentation %s cuts images; use --augment flip or none", a), nil
 	case needed > limit:
 		return "", fmt.Sprintf("it takes %.1f GB, more than the limit of %.1f GB", float64(needed)/1e9,
@@ -185,7 +186,7 @@ func (k *keeper) directory(parts []*Samples, a Augmentation) (dir, why string, e
 	return dir, "", err
 }
 
-func keptSize(of Samples, width int, flip bool) int64 {
+func keptSize(of samples.Split, width int, flip bool) int64 {
 	n := int64(len(of.Labels())) * int64(width) * 4
 	if flip {
 		n *= 2
@@ -233,7 +234,7 @@ type keeper struct {
 	trainer  *Trainer
 	training Training
 	config   Config
-	data     *Data
+	data     *samples.Data
 	cut      *split
 	dir      string // Of what is kept; "" keeps nothing.
 
@@ -252,7 +253,7 @@ func (k *keeper) close() {
 }
 
 // samples returns the samples that the body gives for a split of images.
-func (k *keeper) samples(ctx context.Context, of Samples, flip bool) (Samples, error) {
+func (k *keeper) samples(ctx context.Context, of samples.Split, flip bool) (samples.Split, error) {
 	body := &bodySamples{of, k}
 	if k.dir == "" {
 		return body, nil
@@ -281,11 +282,11 @@ func (k *keeper) write(ctx context.Context, path string, body *bodySamples, flip
 	}
 	defer func() { err = errors.Join(err, f.Cleanup()) }()
 	sides := []*bodySamples{body}
-	if flip {
-		sides = append(sides, &bodySamples{mirrored{body.of.(images)}, k})
+	if mirror, is := samples.Mirrored(body.of); flip && is {
+		sides = append(sides, &bodySamples{mirror, k})
 	}
 	for _, side := range sides {
-		for some := range slices.Chunk(upTo(side), bodyRows) {
+		for some := range slices.Chunk(samples.All(side), bodyRows) {
 			if ctx.Err() != nil {
 				return fmt.Errorf("stopped while the frozen part of the network was computed: %w", ctx.Err())
 			}
@@ -313,8 +314,8 @@ func (k *keeper) compiled() (*compiledStep, error) {
 	key := c.network()
 	key.body = true
 	step, err := t.compiled(key, func(s *compiledStep) (err error) {
-		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, samples, affine *Node) *Node {
-			return ConvertDType(c.tail.body(scope, scaled(samples, affine)), dtypes.Float32)
+		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, x, affine *Node) *Node {
+			return ConvertDType(c.tail.body(scope, samples.Scaled(x, affine)), dtypes.Float32)
 		})
 		return err
 	})
@@ -333,18 +334,18 @@ func (k *keeper) compiled() (*compiledStep, error) {
 
 // bodySamples are what the body of a network gives for images.
 type bodySamples struct {
-	of Samples
+	of samples.Split
 	k  *keeper
 }
 
-// Labels implements [Samples].
+// Labels implements [samples.Split].
 func (b *bodySamples) Labels() []int64 { return b.of.Labels() }
 
-// Shape implements [Samples].
+// Shape implements [samples.Split].
 func (b *bodySamples) Shape() shapes.Shape { return shapes.Make(dtypes.Float32, b.k.cut.width) }
 
-// Read implements [Samples].
-func (b *bodySamples) Read(dst []byte, samples []int, augment *Augment) (err error) {
+// Read implements [samples.Split].
+func (b *bodySamples) Read(dst []byte, samples []int, augment *samples.Augment) (err error) {
 	defer errs.Catch(&err)
 	one := int(b.of.Shape().ByteSize())
 	pixels := make([]byte, (len(samples)+bodyRows-1)/bodyRows*bodyRows*one)
@@ -364,7 +365,7 @@ func (b *bodySamples) Read(dst []byte, samples []int, augment *Augment) (err err
 		if err != nil {
 			return err
 		}
-		out, err := step.mesh.Call(step.exec, x, step.mesh.Replicate(b.k.data.affine()))
+		out, err := step.mesh.Call(step.exec, x, step.mesh.Replicate(b.k.data.Affine()))
 		x.Free()
 		if err != nil {
 			return err
@@ -381,18 +382,7 @@ func (b *bodySamples) Read(dst []byte, samples []int, augment *Augment) (err err
 	return nil
 }
 
-// mirrored are mirror images.
-type mirrored struct{ images }
-
-func (m mirrored) Read(dst []byte, samples []int, _ *Augment) error {
-	one := m.Size * m.Size * 3
-	for k, i := range samples {
-		m.Augmented(dst[k*one:(k+1)*one], i, 0, 0, true)
-	}
-	return nil
-}
-
-// keptSamples are [Samples] of what is kept of images: rows of a file, and then those of the mirror images.
+// keptSamples are [samples.Split] of what is kept of images: rows of a file, and then those of the mirror images.
 type keptSamples struct {
 	file   *os.File
 	labels []int64
@@ -404,14 +394,14 @@ func (s *keptSamples) Labels() []int64 { return s.labels }
 func (s *keptSamples) Shape() shapes.Shape { return shapes.Make(dtypes.Float32, s.width) }
 
 // Read draws the same random numbers as images do.
-func (s *keptSamples) Read(dst []byte, samples []int, augment *Augment) error {
-	moves := make([]move, len(samples))
+func (s *keptSamples) Read(dst []byte, which []int, augment *samples.Augment) error {
+	moves := make([]samples.Move, len(which))
 	if augment != nil {
-		moves = augment.moves(len(samples), 0)
+		moves = augment.Moves(len(which), 0)
 	}
 	one := int64(4 * s.width)
-	for k, i := range samples {
-		if moves[k].flip {
+	for k, i := range which {
+		if moves[k].Flip {
 			i += len(s.labels)
 		}
 		if _, err := s.file.ReadAt(dst[int64(k)*one:int64(k+1)*one], int64(i)*one); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 func loraConfig(t *testing.T) Config {
@@ -181,7 +182,7 @@ func TestLoRAMemory(t *testing.T) {
 }
 
 // exportedApart returns how far the embeddings of the test images by the exported network are from others.
-func exportedApart(t *testing.T, tr *Trainer, weights []byte, data *Data, want []float32) (apart float64) {
+func exportedApart(t *testing.T, tr *Trainer, weights []byte, data *samples.Data, want []float32) (apart float64) {
 	t.Helper()
 	file, dim, _, err := ExportNetwork("../onnx/testdata/vit_tiny.onnx", weights, true)
 	if err != nil {
@@ -212,7 +213,7 @@ func exportedApart(t *testing.T, tr *Trainer, weights []byte, data *Data, want [
 	defer exec.Finalize()
 	rows := len(data.Test.Labels())
 	pixels := make([]byte, rows*32*32*3)
-	if err := data.Test.Read(pixels, upTo(data.Test), nil); err != nil {
+	if err := data.Test.Read(pixels, samples.All(data.Test), nil); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Call1(tensors.FromFlatDataAndDimensions(pixels, rows, 32, 32, 3))

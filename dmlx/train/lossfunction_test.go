@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // square is a loss of a user's own: mean (1 − S)² of positive pairs plus mean S² of negative ones.
@@ -58,7 +59,8 @@ func TestTrainLossFunction(t *testing.T) {
 						t.Fatal(err)
 					}
 					dir := t.TempDir()
-					if _, err := c.Train(t.Context(), Training{Config: config, ID: "x", Data: Images(set), Dir: dir}); err != nil {
+					training := Training{Config: config, ID: "x", Data: samples.Images(set), Dir: dir}
+					if _, err := c.Train(t.Context(), training); err != nil {
 						t.Fatal(err)
 					}
 					raw, err := os.ReadFile(filepath.Join(dir, EmbeddingsFile))

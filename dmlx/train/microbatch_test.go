@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Steps by micro-batches end at the weights of a graph that embeds all micro-batches and differentiates through them.
@@ -37,7 +38,7 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 		for _, objective := range []string{"cos-orth/lin-ms/cir", "loss proxy-anchor"} {
 			t.Run(c.Name+" "+objective, func(t *testing.T) {
 				t.Parallel()
-				colors := Images(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}).affine()
+				colors := samples.Images(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}).Affine()
 				var one *mesh.Mesh
 				spec := tinyConfig()
 				var err error

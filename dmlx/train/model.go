@@ -20,6 +20,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Model is a network of the user's own. [Config.WithModel] puts it in the place of a backbone.
@@ -88,7 +89,7 @@ func (c Config) validateModel() error {
 			return fmt.Errorf("the head %s has no batch normalization to freeze: FreezeBN must be empty", c.Head)
 		case c.HeadLR != 0:
 			return fmt.Errorf("the head %s is all that is trained: use LR in place of HeadLR", c.Head)
-		case c.Augment != "" && c.Augment != noAugmentation:
+		case c.Augment != "" && c.Augment != samples.NoAugmentation:
 			return fmt.Errorf("augmentation %s is for images, and the head %s is trained on features", c.Augment, c.Head)
 		}
 		return nil
@@ -128,7 +129,7 @@ func (m *ownModel) hasHead() bool {
 }
 
 // fitsModel reports whether a data set has the samples that the model of the config embeds.
-func (c Config) fitsModel(data *Data) error {
+func (c Config) fitsModel(data *samples.Data) error {
 	if c.tail != nil {
 		return nil
 	}
@@ -144,7 +145,7 @@ func (c Config) fitsModel(data *Data) error {
 		return fmt.Errorf("%s: samples have the shape %v, but the backbone %s embeds images, [size, size, 3]: use a model "+
 			"of your own (Config.WithModel)", data.Name, data.Train.Shape().Dimensions, c.Arch)
 	}
-	if shape := data.Train.Shape(); c.Augment != "" && c.Augment != noAugmentation && shape.Rank() != 3 {
+	if shape := data.Train.Shape(); c.Augment != "" && c.Augment != samples.NoAugmentation && shape.Rank() != 3 {
 		return fmt.Errorf("%s: samples have the shape %v, but the augmentation %s is for images, [height, width, channels]",
 			data.Name, shape.Dimensions, c.Augment)
 	}

@@ -20,7 +20,8 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // For bothTrainers.
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // perceptron is a network of a user's own, by GoMLX's layers and one variable of its own, with dropout.
@@ -37,9 +38,9 @@ func perceptron(input []int, hidden, dim int, drop float64) Model {
 }
 
 // blobs are points around the centers of classes.
-func blobs(classes, perClass, dim int, seed uint64) *Array {
+func blobs(classes, perClass, dim int, seed uint64) *samples.Array {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	a := &Array{Dims: []int{dim}}
+	a := &samples.Array{Dims: []int{dim}}
 	for c := range classes {
 		center := make([]float32, dim)
 		for j := range center {
@@ -62,17 +63,17 @@ func TestTrainOwnModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	features, err := Arrays("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
+	features, err := samples.Arrays("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range trainers() {
 		for _, d := range []struct {
-			data  *Data
+			data  *samples.Data
 			model Model
 			micro int
 		}{
-			{Images(set), perceptron([]int{16, 16, 3}, 12, 8, 0.2), 0},
+			{samples.Images(set), perceptron([]int{16, 16, 3}, 12, 8, 0.2), 0},
 			{features, perceptron([]int{7}, 12, 8, 0.2), 0},
 			{features, perceptron([]int{7}, 12, 8, 0), 2},
 		} {
@@ -203,7 +204,7 @@ func TestGradientsOfOwnModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := step.Call1(x, (&Data{}).affine(), float32(rate), labels); err != nil {
+		if _, err := step.Call1(x, (&samples.Data{}).Affine(), float32(rate), labels); err != nil {
 			t.Fatal(err)
 		}
 		largest := 0.
@@ -294,10 +295,10 @@ func TestModelIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := own.Fits(Images(set), 0); err == nil || !strings.Contains(err.Error(), "takes [7]") {
+	if err := own.Fits(samples.Images(set), 0); err == nil || !strings.Contains(err.Error(), "takes [7]") {
 		t.Errorf("images for a model of features: %v", err)
 	}
-	features, err := Arrays("blobs", blobs(6, 5, 7, 1), nil)
+	features, err := samples.Arrays("blobs", blobs(6, 5, 7, 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +309,7 @@ func TestModelIdentity(t *testing.T) {
 
 // Initial weights of a file are those of the model alone.
 func TestOwnModelStartsFromWeights(t *testing.T) {
-	features, err := Arrays("blobs", blobs(6, 5, 7, 1), nil)
+	features, err := samples.Arrays("blobs", blobs(6, 5, 7, 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +345,7 @@ func TestOwnModelStartsFromWeights(t *testing.T) {
 
 func TestArrays(t *testing.T) {
 	good := blobs(3, 4, 2, 1)
-	for want, c := range map[string][2]*Array{
+	for want, c := range map[string][2]*samples.Array{
 		"do not fit 11 labels": {{Values: good.Values, Dims: good.Dims, Classes: good.Classes[1:]}},
 		"of one class":         {blobs(1, 4, 2, 1)},
 		"no training samples":  {{Dims: []int{2}}},
@@ -352,7 +353,7 @@ func TestArrays(t *testing.T) {
 		"want finite values":   {good, {Values: []float32{1, nan(), 1, 2}, Dims: []int{2}, Classes: []int64{1, 1}}},
 		"positive dimensions":  {{Values: good.Values, Dims: []int{-2}, Classes: good.Classes}},
 	} {
-		if _, err := Arrays("a", c[0], c[1]); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := samples.Arrays("a", c[0], c[1]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want …%s…", err, want)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // WithNetwork returns the config with a network of an ONNX file in place of a backbone, with the weights of the file
@@ -145,7 +146,7 @@ func (c Config) validateNetwork() error {
 
 // prepared returns the config with its model for the samples of a data set, and the data set as the network takes it:
 // a head has the dimension of the features, and images are normalized as the network of a file wants them.
-func (c Config) prepared(data *Data) (Config, *Data, error) {
+func (c Config) prepared(data *samples.Data) (Config, *samples.Data, error) {
 	if c.tail != nil {
 		return c, data, nil
 	}
@@ -180,7 +181,7 @@ func (c Config) prepared(data *Data) (Config, *Data, error) {
 	p.Resize, p.Crop = size[0], size[0]
 	own := *data
 	own.Scale, own.Shift, own.Metadata = nil, nil, p.Metadata()
-	own.normalize(p.Mean, p.Std)
+	own.Normalize(p.Mean, p.Std)
 	if c.model, err = c.networkModel(n, size[0]); err != nil {
 		return c, nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 const testNetwork = "../onnx/testdata/efficientnet_lite0.onnx"
@@ -36,13 +37,13 @@ func networkConfig(t *testing.T, file string) Config {
 	return c
 }
 
-func networkData(t *testing.T, size int) *Data {
+func networkData(t *testing.T, size int) *samples.Data {
 	t.Helper()
 	set, err := datasets.Open("minicar", datasets.Options{Size: size, TrainClasses: 4, TestClasses: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Images(set)
+	return samples.Images(set)
 }
 
 // TestNetwork trains the network of a file on each backend: whole, in part, in micro-batches, in bfloat16, and again
@@ -97,7 +98,7 @@ func TestNetwork(t *testing.T) {
 				if out, err := onnx.Read(file); err != nil || out.Width != 8 {
 					t.Errorf("the trained network cannot be read: %v", err)
 				}
-				again, err := tr.Embed(t.Context(), c, encoded(t, tn.Dir), data, data.Test, upTo(data.Test))
+				again, err := tr.Embed(t.Context(), c, encoded(t, tn.Dir), data, data.Test, samples.All(data.Test))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -126,7 +127,7 @@ func encoded(t *testing.T, dir string) []byte {
 }
 
 // networkStores returns the initial weights of a training and those of its last checkpoint.
-func networkStores(t *testing.T, c Config, data *Data, dir string) (before, after *model.Store) {
+func networkStores(t *testing.T, c Config, data *samples.Data, dir string) (before, after *model.Store) {
 	t.Helper()
 	c, _, err := c.prepared(data)
 	if err != nil {
@@ -162,10 +163,10 @@ func TestNetworkRefused(t *testing.T) {
 	}
 }
 
-func vectors(t *testing.T) *Data {
+func vectors(t *testing.T) *samples.Data {
 	t.Helper()
-	a := &Array{Values: []float32{1, 2, 3, 4, 5, 6, 7, 8}, Dims: []int{2}, Classes: []int64{0, 0, 1, 1}}
-	d, err := Arrays("vectors", a, nil)
+	a := &samples.Array{Values: []float32{1, 2, 3, 4, 5, 6, 7, 8}, Dims: []int{2}, Classes: []int64{0, 0, 1, 1}}
+	d, err := samples.Arrays("vectors", a, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

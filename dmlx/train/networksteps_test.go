@@ -18,6 +18,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // TestNetworkLosses takes ten steps by each optimizer, and compares each loss with PyTorch's, which
@@ -193,7 +194,7 @@ func TestStepsOfNetwork(t *testing.T) {
 	s := Steps{Network: testNetwork, LR: c.LR, Count: c.Steps(), Batch: c.Batch(), Size: 32, Mean: half, Std: half,
 		Options: Options{TrainOnly: c.TrainOnly, FreezeBN: c.FreezeBN}}
 	for i := range c.Steps() {
-		b, err := sampler.load(data.Train, numberClasses(data.Train.Labels(), nil), i)
+		b, err := sampler.load(data.Train, samples.NumberClasses(data.Train.Labels(), nil), i)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,10 +3,8 @@ package train
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 
@@ -432,22 +430,6 @@ func (obj objective) surgery(x, labels, proxies, noise *Node, bank *dmlx.Bank) (
 		c = c.Exchange(obj.exchange)
 	}
 	return c.Surgery()
-}
-
-// numberClasses numbers the classes that are trained on from 0, in the order of their labels. The numbers are the
-// rows of their proxies.
-func numberClasses(labels []int64, without map[int64]bool) map[int64]int32 {
-	present := make(map[int64]bool)
-	for _, l := range labels {
-		if !without[l] {
-			present[l] = true
-		}
-	}
-	out := make(map[int64]int32, len(present))
-	for i, l := range slices.Sorted(maps.Keys(present)) {
-		out[l] = int32(i)
-	}
-	return out
 }
 
 // initialProxies returns unit vectors [n, dim] of uniformly distributed directions. A row depends only on the seed

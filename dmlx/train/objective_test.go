@@ -18,6 +18,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // tinyConfig returns a config that trains in a second on any backend.
@@ -65,7 +66,7 @@ func tinySet(t *testing.T, classes int) *datasets.Set {
 func trainTiny(t *testing.T, trainer *Trainer, c Config, set *datasets.Set, heldOut int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	training := Training{Config: c, ID: "tiny", Data: Images(set), HeldOut: heldOut, Dir: dir}
+	training := Training{Config: c, ID: "tiny", Data: samples.Images(set), HeldOut: heldOut, Dir: dir}
 	if _, err := trainer.Train(t.Context(), training); err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +104,11 @@ func TestStepByLoss(t *testing.T) {
 					t.Fatal(err)
 				}
 				perClass := losses.PerClass(l)
-				without, err := HeldOutClasses(set.Train.Labels, tinyHeldOut)
+				without, err := samples.HeldOut(set.Train.Labels, tinyHeldOut)
 				if err != nil {
 					t.Fatal(err)
 				}
-				classes := numberClasses(set.Train.Labels, without)
+				classes := samples.NumberClasses(set.Train.Labels, without)
 				if len(classes) != 4 {
 					t.Fatalf("classes %v, want 4 of 6", classes)
 				}
@@ -129,13 +130,13 @@ func TestStepByLoss(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b, err := sampler.load(ImageSamples(set.Train), classes, 0)
+				b, err := sampler.load(samples.ImageSplit(set.Train), classes, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				bias := variableOf(t, weights, "/fc/bias")
 				exec, err := model.NewExec(c.Backend, weights, func(scope *model.Scope, pixels, colors *Node) *Node {
-					return backbone.Small.Embed(scope, scaled(pixels, colors), spec.Dim, backbone.Pass{Training: true})
+					return backbone.Small.Embed(scope, samples.Scaled(pixels, colors), spec.Dim, backbone.Pass{Training: true})
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -143,7 +144,7 @@ func TestStepByLoss(t *testing.T) {
 				defer exec.Finalize()
 				size := set.Train.Size
 				pixels := tensors.FromFlatDataAndDimensions(b.samples, len(b.labels), size, size, 3)
-				x, err := exec.Call1(pixels, Images(set).affine())
+				x, err := exec.Call1(pixels, samples.Images(set).Affine())
 				if err != nil {
 					t.Fatal(err)
 				}

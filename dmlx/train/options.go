@@ -9,6 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Options are settings of a training beyond the paper's. The zero value is the paper's training: plain SGD, a tenth of
@@ -24,8 +25,8 @@ type Options struct {
 	HeadLR float64 `json:"head_lr,omitempty" toml:"head_lr"`
 	// FreezeBN keeps batch normalization as it is at the start; see [FreezeStatistics]. "" trains it.
 	FreezeBN string `json:"freeze_bn,omitempty" toml:"freeze_bn"`
-	// Augment is how training images are changed at random; see [ParseAugmentation]. "" stands for pad-crop+flip with
-	// [Config].Pad, which is 0 with any other augmentation.
+	// Augment is how training images are changed at random; see [samples.ParseAugmentation]. "" stands for pad-crop+flip
+	// with [Config].Pad, which is 0 with any other augmentation.
 	Augment string `json:"augment,omitempty" toml:"augment"`
 	// MemoryBank keeps embeddings of former batches as further positives and negatives; see [ParseMemoryBank]. "" keeps
 	// none.
@@ -131,11 +132,11 @@ func (c Config) canonicalOptions() (Config, error) {
 	if c.Augment == "" {
 		return c, nil
 	}
-	a, err := ParseAugmentation(c.Augment, c.Pad)
+	a, err := samples.ParseAugmentation(c.Augment, c.Pad)
 	if err != nil {
 		return c, err
 	}
-	if c.Pad, c.Augment = 0, a.String(); a.Crop == PadCrop && a.Flip {
+	if c.Pad, c.Augment = 0, a.String(); a.Crop == samples.PadCrop && a.Flip {
 		c.Pad, c.Augment = a.Pad, ""
 	}
 	return c, nil
@@ -154,8 +155,8 @@ func (c Config) validateOptions() error {
 	}
 	switch {
 	case c.Pad != same.Pad:
-		return fmt.Errorf("augmentation %q and the padding %d: want the padding %d, the other one belongs to %s+%s",
-			c.Augment, c.Pad, same.Pad, PadCrop, flipName)
+		return fmt.Errorf("augmentation %q and the padding %d: want the padding %d, the other one belongs to pad-crop+flip",
+			c.Augment, c.Pad, same.Pad)
 	case c.HeadLR < 0 || math.IsNaN(c.HeadLR) || math.IsInf(c.HeadLR, 0):
 		return fmt.Errorf("learning rate of the last layer is %g, must be a positive number, or 0 for that of the network",
 			c.HeadLR)

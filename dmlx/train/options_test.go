@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Canonical texts of options, from any text that means the same.
@@ -17,7 +18,7 @@ func TestOptionsInCanonicalForm(t *testing.T) {
 	parse := map[string]func(text string) (string, error){
 		"optimizer": func(s string) (string, error) { o, err := ParseOptimizer(s); return o.String(), err },
 		"schedule":  func(s string) (string, error) { o, err := ParseSchedule(s); return o.String(), err },
-		"augment":   func(s string) (string, error) { o, err := ParseAugmentation(s, 2); return o.String(), err },
+		"augment":   func(s string) (string, error) { o, err := samples.ParseAugmentation(s, 2); return o.String(), err },
 		"bank":      func(s string) (string, error) { o, err := ParseMemoryBank(s); return o.String(), err },
 	}
 	for _, c := range []struct{ kind, text, want string }{
@@ -204,7 +205,7 @@ func TestStateResumesToTheSameBits(t *testing.T) {
 
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
-		training := Training{Config: config, ID: "tiny", Data: Images(set), Dir: dir}
+		training := Training{Config: config, ID: "tiny", Data: samples.Images(set), Dir: dir}
 		training.Progress = func(p Progress) {
 			if p.Step == 5 { // In the second epoch of three.
 				cancel()
@@ -261,7 +262,8 @@ func TestDamagedState(t *testing.T) {
 		t.Fatal(err)
 	}
 	warned := ""
-	training := Training{Config: config, ID: "tiny", Data: Images(set), Dir: dir, Warn: func(s string) { warned = s }}
+	training := Training{Config: config, ID: "tiny", Data: samples.Images(set), Dir: dir,
+		Warn: func(s string) { warned = s }}
 	if _, err := trainer.Train(t.Context(), training); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // PretrainOptions are the options of [Pretrain]. The zero value is the recipe of the weights in this repository.
@@ -87,7 +88,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	variables := backbone.Trainable(weights)
 	optimizer := Optimizer{Momentum: pretrainMomentum, Nesterov: true, WeightDecay: pretrainDecay}
 	graph := func(scope *model.Scope, pixels, labels, colors, rate *Node) *Node {
-		logits := arch.Embed(scope, scaled(pixels, colors), classes, backbone.Pass{Training: true})
+		logits := arch.Embed(scope, samples.Scaled(pixels, colors), classes, backbone.Pass{Training: true})
 		logProbabilities := LogSoftmax(logits, -1)
 		target := OneHot(labels, classes, dtypes.Float32)
 		right := ReduceSum(Mul(target, logProbabilities), -1)
@@ -105,9 +106,10 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	}
 	defer step.Finalize()
 
-	order := &sampler{sampling.Sampler{Seed: o.Seed}, Augmentation{Crop: PadCrop, Pad: pretrainPad, Flip: true}}
+	order := &sampler{sampling.Sampler{Seed: o.Seed},
+		samples.Augmentation{Crop: samples.PadCrop, Pad: pretrainPad, Flip: true}}
 	out := &PretrainResult{}
-	colors := Images(set).affine()
+	colors := samples.Images(set).Affine()
 	steps := o.Epochs * perEpoch
 	var pace pace
 	for epoch := range o.Epochs {
@@ -123,7 +125,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 			for k, image := range some {
 				b.labels[k] = int32(im.Labels[image])
 			}
-			if err := (images{im}).Read(b.samples, some, order.augment(at)); err != nil {
+			if err := samples.ImageSplit(im).Read(b.samples, some, order.augment(at)); err != nil {
 				return nil, err
 			}
 			pixels := tensors.FromFlatDataAndDimensions(b.samples, o.Batch, im.Size, im.Size, 3)
@@ -179,8 +181,8 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 	if err != nil {
 		return 0, err
 	}
-	images := Images(set)
-	of := []Samples{images.Test}
+	images := samples.Images(set)
+	of := []samples.Split{images.Test}
 	if images.Gallery != nil {
 		of = append(of, images.Gallery)
 	}
@@ -196,14 +198,14 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 }
 
 // PretrainedFeatures returns the features, [N, F], of the training and the test images of a data set by the small
-// network with the given weights, for a head to be trained on; see [FeatureData]. The images are 32 pixels wide and
-// high. Test features have no gallery: where images have one, it is part of the test set, whose images are all ranked
+// network with the given weights, for a head to be trained on; see [samples.Features]. The images are 32 × 32 pixels.
+// Test features have no gallery: where images have one, it is part of the test set, whose images are all ranked
 // against each other.
 func PretrainedFeatures(
 	ctx context.Context, choice *backend.Choice, weights []byte, set *datasets.Set,
-) (training, test *Array, err error) {
-	images := Images(set)
-	of := []Samples{images.Train, images.Test}
+) (training, test *samples.Array, err error) {
+	images := samples.Images(set)
+	of := []samples.Split{images.Train, images.Test}
 	if images.Gallery != nil {
 		of = append(of, images.Gallery)
 	}
@@ -211,8 +213,8 @@ func PretrainedFeatures(
 	if err != nil {
 		return nil, nil, err
 	}
-	array := func(all ...*retrieval.Embeddings) *Array {
-		a := &Array{Dims: []int{all[0].Dim}}
+	array := func(all ...*retrieval.Embeddings) *samples.Array {
+		a := &samples.Array{Dims: []int{all[0].Dim}}
 		for _, e := range all {
 			a.Values, a.Classes = append(a.Values, e.Values...), append(a.Classes, e.Labels...)
 		}
@@ -223,7 +225,7 @@ func PretrainedFeatures(
 
 // smallFeatures returns the features of samples by the small network with the given weights.
 func smallFeatures(
-	ctx context.Context, choice *backend.Choice, weights []byte, images *Data, of ...Samples,
+	ctx context.Context, choice *backend.Choice, weights []byte, images *samples.Data, of ...samples.Split,
 ) (all []*retrieval.Embeddings, err error) {
 	defer errs.Catch(&err)
 	store := model.NewStore()
@@ -233,7 +235,7 @@ func smallFeatures(
 		return nil, err
 	}
 	exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels, colors *Node) *Node {
-		return arch.Features(scope, scaled(pixels, colors), backbone.Pass{})
+		return arch.Features(scope, samples.Scaled(pixels, colors), backbone.Pass{})
 	})
 	if err != nil {
 		return nil, errs.Error(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 func TestPretrain(t *testing.T) {
@@ -76,7 +77,7 @@ func TestPretrainedFeatures(t *testing.T) {
 		for _, at := range []struct {
 			of    *datasets.Images
 			i     int
-			found *Array
+			found *samples.Array
 			row   int
 		}{{set.Train, 0, training, 0}, {set.Train, set.Train.N - 1, training, set.Train.N - 1}, {set.Test, 1, test, 1},
 			{set.Gallery, 2, test, set.Test.N + 2}} {

@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Steps are steps of training on given batches from given weights: those of [Trainer.Train] without data set and
@@ -88,7 +89,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 		return nil, err
 	}
 	defer exec.Finalize()
-	colors := Images(&datasets.Set{Mean: s.Mean, Std: s.Std}).affine()
+	colors := samples.Images(&datasets.Set{Mean: s.Mean, Std: s.Std}).Affine()
 	labels := s.numberLabels()
 	out = &StepsResult{Dim: dim}
 	pixels := len(s.Pixels) / s.Count
@@ -170,7 +171,7 @@ func (s *Steps) config(dim int) (c Config, err error) {
 	}
 	if err == nil && s.Network != "" {
 		images := &datasets.Images{N: len(s.Labels), Size: s.Size, Pixels: s.Pixels}
-		c, _, err = c.prepared(Images(&datasets.Set{Name: "the batches", Train: images, Mean: s.Mean, Std: s.Std}))
+		c, _, err = c.prepared(samples.Images(&datasets.Set{Name: "the batches", Train: images, Mean: s.Mean, Std: s.Std}))
 	}
 	return c, err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Steps on the batches of a training end at its weights, bit by bit. The weights carry the preprocessing.
@@ -48,7 +49,7 @@ func TestStepsEndAtTheWeightsOfTraining(t *testing.T) {
 			Arch: backbone.Small, LR: spec.LR, Count: spec.Steps(), Batch: spec.Batch(), Size: 16, Mean: set.Mean, Std: set.Std,
 		}
 		for i := range spec.Steps() {
-			b, err := sampler.load(ImageSamples(set.Train), numberClasses(set.Train.Labels, nil), i)
+			b, err := sampler.load(samples.ImageSplit(set.Train), samples.NumberClasses(set.Train.Labels, nil), i)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 func TestSchedule(t *testing.T) {
@@ -39,7 +42,7 @@ func TestSampler(t *testing.T) {
 	}
 	other, _ := newSampler(labels, nil, 4, 3, 2, 7)
 	seen := make(map[int64]int)
-	ways := make(map[move]bool)
+	ways := make(map[samples.Move]bool)
 	for step := 99; step >= 0; step-- { // Backwards: a step does not depend on those before.
 		b := s.Batch(step)
 		if len(b) != 12 {
@@ -50,9 +53,9 @@ func TestSampler(t *testing.T) {
 			classes[labels[d]]++
 			images[d] = true
 		}
-		for _, d := range s.augment(step).moves(12, 16) {
-			if d.dx < -2 || d.dx > 2 || d.dy < -2 || d.dy > 2 {
-				t.Fatalf("moved by %d, %d", d.dx, d.dy)
+		for _, d := range s.augment(step).Moves(12, 16) {
+			if d.DX < -2 || d.DX > 2 || d.DY < -2 || d.DY > 2 {
+				t.Fatalf("moved by %d, %d", d.DX, d.DY)
 			}
 			ways[d] = true
 		}
@@ -68,7 +71,7 @@ func TestSampler(t *testing.T) {
 	}
 	for step := range 100 {
 		if !slices.Equal(s.Batch(step), other.Batch(step)) ||
-			!slices.Equal(s.augment(step).moves(12, 16), other.augment(step).moves(12, 16)) {
+			!slices.Equal(s.augment(step).Moves(12, 16), other.augment(step).Moves(12, 16)) {
 			t.Fatalf("step %d is not the same again", step)
 		}
 	}
@@ -140,12 +143,9 @@ func TestSamplerOfSmallClasses(t *testing.T) {
 
 func TestHeldOut(t *testing.T) {
 	labels := []int64{5, 5, 1, 1, 9, 9, 3, 3, 7} // Classes 1 3 5 7 9.
-	got, err := HeldOutClasses(labels, 2)
+	got, err := samples.HeldOut(labels, 2)
 	if err != nil || len(got) != 2 || !got[3] || !got[7] {
 		t.Errorf("%v, %v", got, err)
-	}
-	if images := imagesWithLabels(labels, got); !slices.Equal(images, []int{6, 7, 8}) {
-		t.Errorf("images %v", images)
 	}
 	s, err := newSampler(labels, got, 2, 2, 0, 1)
 	if err != nil {
@@ -158,10 +158,19 @@ func TestHeldOut(t *testing.T) {
 			}
 		}
 	}
-	if none, err := HeldOutClasses(labels, 0); none != nil || err != nil {
+	if none, err := samples.HeldOut(labels, 0); none != nil || err != nil {
 		t.Errorf("%v, %v", none, err)
 	}
-	if _, err := HeldOutClasses(labels, 4); err == nil || !strings.Contains(err.Error(), "too few") {
+	if _, err := samples.HeldOut(labels, 4); err == nil || !strings.Contains(err.Error(), "too few") {
 		t.Errorf("one class held out: %v", err)
 	}
+}
+
+// newSampler is the sampler of a config with these settings.
+func newSampler(labels []int64, without map[int64]bool, perBatch, perClass, pad int, seed uint64) (*sampler, error) {
+	s, err := sampling.New(labels, without, perBatch, perClass, seed)
+	if err != nil {
+		return nil, err
+	}
+	return &sampler{*s, samples.Augmentation{Crop: samples.PadCrop, Pad: pad, Flip: true}}, nil
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], scale
-// and shift of the images as [Data.affine] returns them, and the learning rate, a scalar. A loss with proxies also
-// takes their learning rate, and a miner that samples takes noise of the shape of S. Options take the settings of the
+// and shift of the images as [samples.Data.Affine] returns them, and the learning rate, a scalar. A loss with proxies
+// also takes their learning rate, and a miner that samples takes noise of the shape of S. Options take the settings of the
 // step, see [Config.settings]. All but the images are replicated. The caller keeps the tensors.
 type stepValues struct {
 	images                                           []mesh.Value
@@ -120,13 +121,13 @@ func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (e
 	return o.embeddings, Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 }
 
-// embed returns the embeddings [B, dim] of samples [B, ...], before normalization.
-func (k stepKey) embed(scope *model.Scope, samples, affine *Node, pass backbone.Pass) *Node {
+// embed returns the embeddings [B, dim] of x [B, ...], before normalization.
+func (k stepKey) embed(scope *model.Scope, x, affine *Node, pass backbone.Pass) *Node {
 	pass.Recompute = k.memory.Recompute
 	if k.tail != nil {
-		return k.tail.tail(scope, samples, pass)
+		return k.tail.tail(scope, x, pass)
 	}
-	images := scaled(samples, affine)
+	images := samples.Scaled(x, affine)
 	if k.memory.Precision == BFloat16 {
 		images = ConvertDType(images, dtypes.BFloat16)
 	}
@@ -193,12 +194,4 @@ func squaredNorm(gradients []*Node) *Node {
 		flat[i] = Reshape(gradient, -1)
 	}
 	return ReduceAllSum(Square(Concatenate(flat, 0)))
-}
-
-// scaled returns samples [N, ...] as float32, times the scale and plus the shift of [Data.affine].
-func scaled(samples, affine *Node) *Node {
-	dims := slices.Repeat([]int{1}, samples.Rank())
-	dims[len(dims)-1] = affine.Shape().Dim(1)
-	row := func(i int) *Node { return Reshape(Slice(affine, AxisElem(i)), dims...) }
-	return Add(Mul(ConvertDType(samples, dtypes.Float32), row(0)), row(1))
 }

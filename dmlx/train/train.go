@@ -13,6 +13,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Training describes one training: the config, the data set, and the folder of its files.
@@ -20,7 +21,7 @@ type Training struct {
 	Config
 	// ID identifies the training in its checkpoint. Train resumes only from a checkpoint with this ID.
 	ID   string
-	Data *Data
+	Data *samples.Data
 	// HeldOut = n > 0 holds every n-th training class out of training, for a validation recall at the end.
 	HeldOut int
 	// Dir is an existing folder for the checkpoint, metrics, triplets and embeddings; see the package comment.
@@ -87,7 +88,7 @@ type session struct {
 func (t *Trainer) newSession(training Training) (*session, error) {
 	s := &session{Training: training, trainer: t, started: time.Now()}
 	data := training.Data
-	if err := data.check(); err != nil {
+	if err := data.Check(); err != nil {
 		return nil, err
 	}
 	if err := s.fitsModel(data); err != nil {
@@ -99,17 +100,17 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 	}
 	s.Data = data
 	labels := data.Train.Labels()
-	if s.heldOut, err = HeldOutClasses(labels, training.HeldOut); err != nil {
+	if s.heldOut, err = samples.HeldOut(labels, training.HeldOut); err != nil {
 		return nil, fmt.Errorf("%s: %w", data.Name, err)
 	}
 	if s.sampler, err = training.Config.sampler(data, s.heldOut); err != nil {
 		return nil, err
 	}
-	if !data.hasMatch() {
+	if !data.HasMatch() {
 		return nil, fmt.Errorf("%s: no test image has another image of its class: want at least two images per class",
 			data.Name)
 	}
-	s.classes = numberClasses(labels, s.heldOut)
+	s.classes = samples.NumberClasses(labels, s.heldOut)
 	if s.objective, err = newObjective(s.Config, len(s.classes)); err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ type inputs struct {
 // inputs returns the inputs of the remaining steps.
 func (s *session) inputs(ctx context.Context) *inputs {
 	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
-	return &inputs{session: s, batches: batches, affine: s.step.mesh.Replicate(s.Data.affine())}
+	return &inputs{session: s, batches: batches, affine: s.step.mesh.Replicate(s.Data.Affine())}
 }
 
 // next returns the inputs of a step, which must be the one after the last.

@@ -25,6 +25,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -424,7 +425,7 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, rows []string, data strin
 	if err != nil {
 		return err
 	}
-	raw, err := samples.FeatureRecall(ctx, trainer.Choice)
+	raw, err := train.RecallOfFeatures(ctx, trainer.Choice, samples)
 	if err != nil {
 		return err
 	}
@@ -460,7 +461,7 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, rows []string, data strin
 }
 
 // trainHeads trains the seeds of group i of the chart.
-func (f *form) trainHeads(ctx context.Context, trainer *train.Trainer, samples *train.Data, specs []runs.Spec,
+func (f *form) trainHeads(ctx context.Context, trainer *train.Trainer, samples *samples.Data, specs []runs.Spec,
 	i int) error {
 	dir, err := os.MkdirTemp("", "dmlx-tryit-")
 	if err != nil {

@@ -1,4 +1,4 @@
-package train
+package samples
 
 import (
 	"errors"
@@ -40,7 +40,7 @@ const (
 )
 
 const (
-	noAugmentation = "none"
+	NoAugmentation = "none"
 	flipName       = "flip"
 )
 
@@ -57,7 +57,7 @@ func ParseAugmentation(text string, pad int) (a Augmentation, err error) {
 	body, options, asked := strings.Cut(text, "?")
 	crop, flip, both := strings.Cut(body, "+")
 	switch {
-	case body == noAugmentation:
+	case body == NoAugmentation:
 	case body == flipName:
 		a.Flip = true
 	case both && flip != flipName:
@@ -68,7 +68,7 @@ func ParseAugmentation(text string, pad int) (a Augmentation, err error) {
 		a = Augmentation{Crop: ResizedCrop, Flip: both, Scale: resizedScale, Ratio: resizedRatio}
 	default:
 		return fail("there is no %q; there are %s, %s, %s and %s, the last two also with +%s",
-			crop, noAugmentation, flipName, PadCrop, ResizedCrop, flipName)
+			crop, NoAugmentation, flipName, PadCrop, ResizedCrop, flipName)
 	}
 	var allowed []query.Option
 	switch a.Crop {
@@ -121,7 +121,7 @@ func (a Augmentation) String() string {
 		if a.Flip {
 			return flipName
 		}
-		return noAugmentation
+		return NoAugmentation
 	}
 	name := string(a.Crop)
 	if a.Flip {
@@ -141,14 +141,6 @@ func (a Augmentation) String() string {
 		}
 	}
 	return query.Join(name, fields)
-}
-
-// augmentation returns the augmentation of the config.
-func (c Config) augmentation() (Augmentation, error) {
-	if c.Augment == "" {
-		return Augmentation{Crop: PadCrop, Pad: c.Pad, Flip: true}, nil
-	}
-	return ParseAugmentation(c.Augment, 0)
 }
 
 // cut returns the rectangle of ResizedCrop in a square of size pixels, as torchvision's get_params does: ten attempts

@@ -1,4 +1,6 @@
-package train
+// Package samples is what a training reads: data sets of images, of arrays in memory and of frozen features, and how
+// their samples are augmented. [Data] has the splits of a data set, and [Split] is what a training needs of each.
+package samples
 
 import (
 	"crypto/sha256"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/datasets"
@@ -27,7 +30,7 @@ type Data struct {
 	Digest string
 	// Train is trained on. Each sample of Test is a query that is ranked against the others, or against Gallery if that
 	// is not nil.
-	Train, Test, Gallery Samples
+	Train, Test, Gallery Split
 	// Scale and Shift, if not nil, have a value for each index of the last axis of a sample: the model receives
 	// x·Scale + Shift. It always receives float32.
 	Scale, Shift []float32
@@ -35,8 +38,8 @@ type Data struct {
 	Metadata map[string]string
 }
 
-// Samples is a split of a data set: labeled arrays of one shape and type.
-type Samples interface {
+// Split is a part of a data set: labeled arrays of one shape and type.
+type Split interface {
 	// Labels returns the class of each sample. Its length is the number of samples. The caller does not change it.
 	Labels() []int64
 	// Shape returns the shape and the type of one sample, Uint8 or Float32.
@@ -52,13 +55,13 @@ type Augment struct {
 	Rand         *rand.Rand // The only source of random numbers. Its state depends on the seed of the config and the step.
 }
 
-// Images returns a data set of images as [Trainer.Train] reads it. Its samples are uint8 [Size, Size, 3], normalized to
-// mean 0 and variance 1 of each color over the training images. In training they are shifted and mirrored at random.
+// Images returns a data set of images. Its samples are uint8 [Size, Size, 3], normalized to mean 0 and variance 1 of
+// each color over the training images. In training they are shifted and mirrored at random.
 func Images(set *datasets.Set) *Data {
 	d := &Data{Name: set.Name, Digest: set.Digest}
-	d.normalize(set.Mean, set.Std)
+	d.Normalize(set.Mean, set.Std)
 	for _, part := range []struct {
-		to *Samples
+		to *Split
 		of *datasets.Images
 	}{{&d.Train, set.Train}, {&d.Test, set.Test}, {&d.Gallery, set.Gallery}} {
 		if part.of != nil {
@@ -72,18 +75,18 @@ func Images(set *datasets.Set) *Data {
 	return d
 }
 
-// normalize sets the scale and shift that turn pixels 0…255 into colors of mean 0 and variance 1.
-func (d *Data) normalize(mean, std [3]float32) {
+// Normalize sets the scale and shift that turn pixels 0…255 into colors of mean 0 and variance 1.
+func (d *Data) Normalize(mean, std [3]float32) {
 	for c := range 3 {
 		d.Scale = append(d.Scale, 1/(255*std[c]))
 		d.Shift = append(d.Shift, -mean[c]/std[c])
 	}
 }
 
-// ImageSamples returns a split of images as [Samples].
-func ImageSamples(im *datasets.Images) Samples { return images{im} }
+// ImageSplit returns images as a [Split].
+func ImageSplit(im *datasets.Images) Split { return images{im} }
 
-// images are [Samples] of a split of images.
+// images are a [Split] of images.
 type images struct{ *datasets.Images }
 
 func (im images) Labels() []int64 { return im.Images.Labels }
@@ -99,7 +102,7 @@ func (im images) Read(dst []byte, samples []int, augment *Augment) error {
 		}
 		return nil
 	}
-	moves := augment.moves(len(samples), im.Size)
+	moves := augment.Moves(len(samples), im.Size)
 	workers := min(runtime.GOMAXPROCS(0), 1+len(dst)>>20)
 	var group sync.WaitGroup
 	for w := range workers {
@@ -107,9 +110,9 @@ func (im images) Read(dst []byte, samples []int, augment *Augment) error {
 			for k := w; k < len(samples); k += workers {
 				to, m := dst[k*one:(k+1)*one], moves[k]
 				if augment.Crop == ResizedCrop {
-					im.ResizedCrop(to, samples[k], m.part, m.flip)
+					im.ResizedCrop(to, samples[k], m.part, m.Flip)
 				} else {
-					im.Augmented(to, samples[k], m.dx, m.dy, m.flip)
+					im.Augmented(to, samples[k], m.DX, m.DY, m.Flip)
 				}
 			}
 		})
@@ -118,43 +121,60 @@ func (im images) Read(dst []byte, samples []int, augment *Augment) error {
 	return nil
 }
 
-// move is the augmentation of an image: the shift of the crop in pixels or the part that is cut out, and whether it is
-// mirrored.
-type move struct {
-	dx, dy int
-	part   datasets.Rectangle
-	flip   bool
+// Mirrored returns the mirror images of a split of images, and whether it is one.
+func Mirrored(of Split) (Split, bool) {
+	im, is := of.(images)
+	return mirrored{im}, is
 }
 
-// moves returns random moves of a number of square images.
-func (a *Augment) moves(n, size int) []move {
-	out := make([]move, n)
+// mirrored are mirror images.
+type mirrored struct{ images }
+
+func (m mirrored) Read(dst []byte, samples []int, _ *Augment) error {
+	one := m.Size * m.Size * 3
+	for k, i := range samples {
+		m.Augmented(dst[k*one:(k+1)*one], i, 0, 0, true)
+	}
+	return nil
+}
+
+// Move is the augmentation of an image: the shift of the crop in pixels or the part that is cut out, and whether it is
+// mirrored.
+type Move struct {
+	DX, DY int
+	part   datasets.Rectangle
+	Flip   bool
+}
+
+// Moves returns random moves of a number of square images.
+func (a *Augment) Moves(n, size int) []Move {
+	out := make([]Move, n)
 	for i := range out {
 		switch a.Crop {
 		case PadCrop:
-			out[i].dx, out[i].dy = a.Rand.IntN(2*a.Pad+1)-a.Pad, a.Rand.IntN(2*a.Pad+1)-a.Pad
+			out[i].DX, out[i].DY = a.Rand.IntN(2*a.Pad+1)-a.Pad, a.Rand.IntN(2*a.Pad+1)-a.Pad
 		case ResizedCrop:
 			out[i].part = a.cut(a.Rand, size)
 		}
-		out[i].flip = a.Flip && a.Rand.IntN(2) == 1
+		out[i].Flip = a.Flip && a.Rand.IntN(2) == 1
 	}
 	return out
 }
 
-// Array is [Samples] in memory, without augmentation: features of any network, for example.
+// Array is a [Split] in memory, without augmentation: features of any network, for example.
 type Array struct {
 	Values  []float32 // [N, Dims...], one sample after the other.
 	Dims    []int     // The shape of a sample.
 	Classes []int64   // The label of each sample, [N].
 }
 
-// Labels implements [Samples].
+// Labels implements [Split].
 func (a *Array) Labels() []int64 { return a.Classes }
 
-// Shape implements [Samples].
+// Shape implements [Split].
 func (a *Array) Shape() shapes.Shape { return shapes.Make(dtypes.Float32, a.Dims...) }
 
-// Read implements [Samples].
+// Read implements [Split].
 func (a *Array) Read(dst []byte, samples []int, _ *Augment) error {
 	one := a.Shape().Size()
 	for k, i := range samples {
@@ -191,7 +211,7 @@ func Arrays(name string, train, test *Array) (*Data, error) {
 				name, train.Dims, test.Dims)
 		}
 	}
-	if distinct := numberClasses(train.Classes, nil); len(distinct) < 2 {
+	if distinct := NumberClasses(train.Classes, nil); len(distinct) < 2 {
 		return nil, fmt.Errorf("%s: all %d training samples are of one class: want at least two classes",
 			name, len(train.Classes))
 	}
@@ -226,8 +246,8 @@ func (a *Array) check(what string) error {
 	return nil
 }
 
-// check reports what is missing from a data set.
-func (d *Data) check() error {
+// Check reports what is missing from a data set.
+func (d *Data) Check() error {
 	if d == nil {
 		return errors.New("no data set")
 	}
@@ -238,7 +258,7 @@ func (d *Data) check() error {
 	if shape.DType != dtypes.Uint8 && shape.DType != dtypes.Float32 {
 		return fmt.Errorf("%s: samples are %s: want uint8 or float32", d.Name, shape)
 	}
-	for _, other := range []Samples{d.Test, d.Gallery} {
+	for _, other := range []Split{d.Test, d.Gallery} {
 		if other != nil && !other.Shape().Equal(shape) {
 			return fmt.Errorf("%s: training samples are %s, others %s: want the same", d.Name, shape, other.Shape())
 		}
@@ -250,16 +270,16 @@ func (d *Data) check() error {
 	return nil
 }
 
-// affine returns scale and shift as an input of graphs, float32 [2, C]; [2, 1] without.
-func (d *Data) affine() *tensors.Tensor {
+// Affine returns scale and shift as an input of graphs, float32 [2, C]; [2, 1] without.
+func (d *Data) Affine() *tensors.Tensor {
 	if len(d.Scale) == 0 {
 		return tensors.FromFlatDataAndDimensions([]float32{1, 0}, 2, 1)
 	}
 	return tensors.FromFlatDataAndDimensions(slices.Concat(d.Scale, d.Shift), 2, len(d.Scale))
 }
 
-// hasMatch reports whether any query of the test set has a match. Recall is undefined without one.
-func (d *Data) hasMatch() bool {
+// HasMatch reports whether any query of the test set has a match. Recall is undefined without one.
+func (d *Data) HasMatch() bool {
 	gallery, own := d.Gallery, 0
 	if gallery == nil {
 		gallery, own = d.Test, 1
@@ -269,4 +289,34 @@ func (d *Data) hasMatch() bool {
 		count[label]++
 	}
 	return slices.ContainsFunc(d.Test.Labels(), func(label int64) bool { return count[label] > own })
+}
+
+// All returns the indices of all samples.
+func All(of Split) []int {
+	all := make([]int, len(of.Labels()))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// Floats reads samples of float32 with the given indices, one after the other.
+func Floats(of Split, which []int) ([]float32, error) {
+	raw := make([]byte, len(which)*int(of.Shape().ByteSize()))
+	if err := of.Read(raw, which, nil); err != nil {
+		return nil, err
+	}
+	values := make([]float32, len(raw)/4)
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return values, nil
+}
+
+// Scaled returns samples [N, ...] as float32, times the scale and plus the shift of [Data.Affine].
+func Scaled(samples, affine *graph.Node) *graph.Node {
+	dims := slices.Repeat([]int{1}, samples.Rank())
+	dims[len(dims)-1] = affine.Shape().Dim(1)
+	row := func(i int) *graph.Node { return graph.Reshape(graph.Slice(affine, graph.AxisElem(i)), dims...) }
+	return graph.Add(graph.Mul(graph.ConvertDType(samples, dtypes.Float32), row(0)), row(1))
 }

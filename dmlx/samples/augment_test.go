@@ -1,4 +1,4 @@
-package train
+package samples
 
 import (
 	"math"
@@ -105,8 +105,8 @@ func TestMoves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		moves := func(seed uint64) []move {
-			return (&Augment{Augmentation: a, Rand: sampling.Stream(seed, sampling.Augment, 3)}).moves(50, 32)
+		moves := func(seed uint64) []Move {
+			return (&Augment{Augmentation: a, Rand: sampling.Stream(seed, sampling.Augment, 3)}).Moves(50, 32)
 		}
 		some, again, other := moves(1), moves(1), moves(2)
 		got, differ := want, false
@@ -116,9 +116,9 @@ func TestMoves(t *testing.T) {
 				t.Fatalf("%s: %+v and %+v for the same seed", text, m, again[i])
 			}
 			differ = differ || m != other[i]
-			got.shift = got.shift || m.dx != 0 || m.dy != 0
+			got.shift = got.shift || m.DX != 0 || m.DY != 0
 			got.cut = got.cut || m.part != (datasets.Rectangle{})
-			got.flip = got.flip || m.flip
+			got.flip = got.flip || m.Flip
 		}
 		if got != want || differ != (text != "none") {
 			t.Errorf("%s: %+v, want %+v; differs by seed: %v", text, got, want, differ)

@@ -1,0 +1,54 @@
+package samples
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestFeatureData(t *testing.T) {
+	good := clusters(4, 3, 2, 1)
+	d, err := Features("x", good, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, m := len(d.Train.Labels()), len(d.Test.Labels()); n != 6 || m != 6 || d.Train.Labels()[5] == d.Test.Labels()[0] {
+		t.Errorf("%d and %d samples, %v and %v", n, m, d.Train.Labels(), d.Test.Labels())
+	}
+	again, err := Features("y", good, nil)
+	if err != nil || again.Digest != d.Digest {
+		t.Errorf("digest %s, then %s, %v", d.Digest, again.Digest, err)
+	}
+	other := *good
+	other.Values = append([]float32{good.Values[0] + 1}, good.Values[1:]...)
+	if again, err := Features("x", &other, nil); err != nil || again.Digest == d.Digest {
+		t.Errorf("other features have the same digest: %v", err)
+	}
+	for want, c := range map[string][2]*Array{
+		"half would be the test set":          {clusters(3, 3, 2, 1)},
+		"want [N, F]":                         {{Values: good.Values, Dims: []int{1, 2}, Classes: good.Classes}},
+		"features that differ":                {{Values: make([]float32, 24), Dims: []int{2}, Classes: good.Classes}},
+		"no test sample has another":          {good, clusters(4, 1, 2, 1)},
+		"values do not fit":                   {{Values: good.Values[1:], Dims: []int{2}, Classes: good.Classes}},
+		"training samples have the shape [2]": {good, clusters(4, 3, 5, 1)},
+	} {
+		if _, err := Features("x", c[0], c[1]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want …%s…", err, want)
+		}
+	}
+}
+
+// clusters are points around the centers of classes.
+func clusters(classes, perClass, dim int, seed uint64) *Array {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	a := &Array{Dims: []int{dim}}
+	for c := range classes {
+		center := 3 * rng.NormFloat64()
+		for range perClass * dim {
+			a.Values = append(a.Values, float32(center+0.3*rng.NormFloat64()))
+		}
+		a.Classes = append(a.Classes, slices.Repeat([]int64{int64(c)<<40 - 7}, perClass)...) // Any int64 is a label.
+	}
+	return a
+}
