@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 )
 
 // Param is one tensor of a network as PyTorch knows it.
@@ -76,6 +77,17 @@ func InitHead(store *model.Store, a Arch, dim int, seed uint64) error {
 	return initialize(store, a, dim, seed, isHead)
 }
 
+// InitLinear creates, or overwrites, a linear layer of the given name, by the rule of [Init].
+func InitLinear(store *model.Store, name string, in, out int, seed uint64) error {
+	for _, p := range []Param{{Name: name + ".weight", Shape: []int{out, in}, Trainable: true},
+		{Name: name + ".bias", Shape: []int{out}, Trainable: true}} {
+		if err := set(store, p, sampling.Linear(p.Name, in, p.Size(), seed)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func isHead(name string) bool { return strings.HasPrefix(name, "fc.") }
 
 func initialize(store *model.Store, a Arch, dim int, seed uint64, which func(name string) bool) error {
@@ -97,16 +109,13 @@ func initialize(store *model.Store, a Arch, dim int, seed uint64, which func(nam
 
 // draw gives the parameter's initial values in PyTorch's layout.
 func (p Param) draw(a Arch, seed uint64) []float32 {
+	if isHead(p.Name) {
+		return sampling.Linear(p.Name, a.Width(), p.Size(), seed) // torch.nn.Linear, weight and bias alike.
+	}
 	values := make([]float32, p.Size())
 	key := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), p.Name...))
 	rng := rand.New(rand.NewChaCha8(key))
 	switch {
-	case isHead(p.Name):
-		// torch.nn.Linear: U(−1/√F, 1/√F), weight and bias alike.
-		bound := 1 / math.Sqrt(float64(a.Width()))
-		for i := range values {
-			values[i] = float32(bound * (2*rng.Float64() - 1))
-		}
 	case len(p.Shape) == 4:
 		// torchvision's ResNet: kaiming_normal_(mode="fan_out", nonlinearity="relu").
 		std := math.Sqrt(2 / float64(p.Shape[0]*p.Shape[2]*p.Shape[3]))

@@ -18,6 +18,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/page/internal/engine"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -92,7 +93,7 @@ func TestFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recall, err := train.RecallOfFeatures(t.Context(), &backend.Choice{Backend: b}, data)
+	recall, err := heads.FeatureRecall(t.Context(), b, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestLearnsAsTrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(data.Scale, header.Scale) || !slices.Equal(data.Shift, header.Shift) {
-		t.Error("the file's features are scaled otherwise than train.FeatureData does")
+		t.Error("the file's features are scaled otherwise than samples.Features does")
 	}
 	b, err := backend.Go()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 // FeaturesName is the name of the presets of [OnFeatures].
 const FeaturesName = "features"
 
-// OnFeatures returns a preset for a head on frozen features, as [train.ParseHead] reads it, on batches of 8 × 8
+// OnFeatures returns a preset for a head on frozen features, as [heads.Parse] reads it, on batches of 8 × 8
 // samples, with ten seeds. The linear head has as many dimensions as there are features, and at most 200 steps at a
 // rate that is chosen. One that starts at random has 64 dimensions and 300 steps, at the learning rates of the quick
 // preset. It reads the files; the names of data sets that its methods are given do not matter.

@@ -32,8 +32,8 @@ type Config struct {
 	NetworkFile string `json:"network_file,omitempty"`
 	// Head is the head that is trained on frozen features, in place of a backbone; see [Config.WithHead].
 	Head string `json:"head,omitempty"`
-	// HeadStart is [ChosenStart] for a head whose start, learning rate and number of steps, at most Steps, are chosen on
-	// classes held out, so that LR and ProxyLR are not used; "" for one that starts at random.
+	// HeadStart is [heads.ChosenStart] for a head whose start, learning rate and number of steps, at most Steps, are
+	// chosen on classes held out, so that LR and ProxyLR are not used; "" for one that starts at random.
 	HeadStart string `json:"head_start,omitempty"`
 
 	// A batch has ImagesPerClass images of each of ClassesPerBatch classes. Classes with fewer images give all that they

@@ -5,7 +5,8 @@
 //
 // The files follow one image from the data set to the result:
 //
-//   - batch: sampler.go selects the images of a step, which package samples reads and augments; train.go prefetches them to the device;
+//   - batch: sampler.go selects the images of a step, package samples reads and augments them, train.go prefetches them
+//     to the device;
 //   - rule: objective.go parses the rule or the loss of a config;
 //   - gradient: newLossGraph in step.go puts the gradient of the rule, from package dmlx, behind the embeddings;
 //   - step: step.go builds the graph of a step, with the options that stepoptions.go reads from a config, microbatch.go
@@ -15,8 +16,9 @@
 //     training resumes;
 //   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
 //
-// Package samples is what a training reads: images, arrays, or samples of your own. model.go trains a network of your own in place of a backbone, and head.go a small one on frozen features. together.go takes the steps
-// of several trainings in one graph. [Fit] is all of it in one call.
+// model.go trains a network of your own in place of a backbone, and head.go one of package heads, a small one on frozen
+// features. together.go takes the steps of several trainings in one graph, and blocks.go trains heads that are chosen.
+// [Fit] is all of it in one call.
 //
 // devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh. pretrain.go trains the small
 // network before any metric learning. replay.go takes steps on given batches, for comparisons with other

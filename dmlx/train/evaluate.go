@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomlx/compute/dtypes"
-
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
@@ -208,28 +206,6 @@ func recallAt1(ctx context.Context, c *backend.Choice, data string, queries, gal
 		return 0, fmt.Errorf("test set of %s: %w", data, err)
 	}
 	return m.Recall[1], nil
-}
-
-// RecallOfFeatures returns Recall@1 of the test set by its features as they are, without a head. The samples must be
-// vectors of float32.
-func RecallOfFeatures(ctx context.Context, choice *backend.Choice, d *samples.Data) (float64, error) {
-	read := func(of samples.Split) (*retrieval.Embeddings, error) {
-		shape := of.Shape()
-		if shape.Rank() != 1 || shape.DType != dtypes.Float32 {
-			return nil, fmt.Errorf("%s: samples are %s: want vectors of float32", d.Name, shape)
-		}
-		values, err := samples.Floats(of, samples.All(of))
-		return &retrieval.Embeddings{Values: values, Dim: shape.Dim(0), Labels: of.Labels()}, err
-	}
-	queries, err := read(d.Test)
-	var gallery *retrieval.Embeddings
-	if err == nil && d.Gallery != nil {
-		gallery, err = read(d.Gallery)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return recallAt1(ctx, choice, d.Name, queries, gallery)
 }
 
 // recallKsUpTo returns those of [recallKs] that are at most the number of ranked items.

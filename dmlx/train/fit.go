@@ -94,7 +94,7 @@ func (c Config) withDefaults(data *samples.Data) (_ Config, err error) {
 	switch {
 	case c.Arch != "" || c.Model != "" || c.Head != "":
 	case shape.Rank() == 1:
-		c, err = c.WithHead(linearHead + "?start=" + randomStart)
+		c, err = c.WithHead("linear?start=random")
 	case shape.DType == dtypes.Uint8:
 		c.Pad = cmp.Or(c.Pad, 2)
 		c, err = c.WithStart(string(backbone.Small), cmp.Or(c.Weights, Pretrained))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -137,24 +138,6 @@ func TestTrainTogether(t *testing.T) {
 	}
 }
 
-func TestParseHead(t *testing.T) {
-	for text, want := range map[string]string{
-		"linear": "linear", "linear?start=chosen": "linear", "linear?start=random": "linear?start=random",
-		"linear?start=zero": "want chosen or random", "mlp": "mlp", "mlp?hidden=512": "mlp", "mlp?hidden=3": "mlp?hidden=3",
-		"mlp?hidden=0": "whole number from 1", "mlp?hidden=x": "whole number", "tree": "there are linear and mlp",
-		"linear?hidden=3": "there are start", "mlp?depth=3": "there are hidden", "": "there are linear",
-	} {
-		h, err := ParseHead(text)
-		if err != nil {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want …%s…", text, err, want)
-			}
-		} else if h.String() != want {
-			t.Errorf("%s is %s, want %s", text, h, want)
-		}
-	}
-}
-
 // Recall is measured while a head is trained, alone and beside others, and changes no weights.
 func TestRecallDuringTraining(t *testing.T) {
 	data, err := samples.Features("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
@@ -198,7 +181,7 @@ func TestRecallDuringTraining(t *testing.T) {
 	if sums[0] != sums[1] {
 		t.Error("measuring changes the training")
 	}
-	if recall, err := RecallOfFeatures(t.Context(), c.Choice, data); err != nil || !(recall > 0.5) || recall > 1 {
+	if recall, err := heads.FeatureRecall(t.Context(), c.Backend, data); err != nil || !(recall > 0.5) || recall > 1 {
 		t.Errorf("the features themselves: %g, %v", recall, err)
 	}
 }

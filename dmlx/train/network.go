@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -19,7 +18,6 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -214,24 +212,9 @@ func (c Config) networkModel(file *onnx.Network, size int) (*ownModel, error) {
 				return err
 			}
 		}
-		return layer{"fc", n.Width, dim}.draw(store, seed)
+		return backbone.InitLinear(store, "fc", n.Width, dim, seed)
 	}
 	return m, nil
-}
-
-// draw sets the initial values of a layer, and creates its variables if the store lacks them.
-func (l layer) draw(store *model.Store, seed uint64) error {
-	for name, shape := range map[string][]int{"weight": {l.out, l.in}, "bias": {l.out}} {
-		values := sampling.Linear(l.name+"."+name, l.in, shapes.Make(0, shape...).Size(), seed)
-		t := tensors.FromFlatDataAndDimensions(values, shape...)
-		path := "/" + l.name + "/" + name
-		if v := store.GetVariable(path); v == nil {
-			store.VariableWithValue(path, t)
-		} else if err := v.SetValue(t); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // part is the part of a network that is trained.

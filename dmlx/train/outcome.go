@@ -1,5 +1,7 @@
 package train
 
+import "github.com/gradient-surgery/dml/dmlx/heads"
+
 // Outcome is the result of a training.
 type Outcome struct {
 	Measures
@@ -27,8 +29,8 @@ type Measures struct {
 	// Compact is the share of test images with both similarities above 0.9 (Figure 5).
 	Compact float64 `json:"compact"`
 
-	// Head says what was chosen for a head with [ChosenStart].
-	Head *HeadChoice `json:"head,omitempty"`
+	// Head says what was chosen for a head with [heads.ChosenStart].
+	Head *heads.Choice `json:"head,omitempty"`
 
 	// Diverged says how the training failed, or is "". Tables show such a result and leave it out of means.
 	Diverged string `json:"diverged,omitempty"`

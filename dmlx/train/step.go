@@ -18,8 +18,8 @@ import (
 
 // stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], scale
 // and shift of the images as [samples.Data.Affine] returns them, and the learning rate, a scalar. A loss with proxies
-// also takes their learning rate, and a miner that samples takes noise of the shape of S. Options take the settings of the
-// step, see [Config.settings]. All but the images are replicated. The caller keeps the tensors.
+// also takes their learning rate, and a miner that samples takes noise of the shape of S. Options take the settings of
+// the step, see [Config.settings]. All but the images are replicated. The caller keeps the tensors.
 type stepValues struct {
 	images                                           []mesh.Value
 	labels, affine, rate, proxyRate, noise, settings mesh.Value

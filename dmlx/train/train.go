@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/samples"
@@ -77,7 +78,7 @@ type session struct {
 	started   time.Time // Start of the time that state.Seconds does not include yet.
 	state     Checkpoint
 
-	choice *HeadChoice // Of a head.
+	choice *heads.Choice // Of a head.
 
 	compiling sync.WaitGroup // Of [session.compileEvaluation].
 

@@ -20,6 +20,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/page"
@@ -425,7 +426,7 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, rows []string, data strin
 	if err != nil {
 		return err
 	}
-	raw, err := train.RecallOfFeatures(ctx, trainer.Choice, samples)
+	raw, err := heads.FeatureRecall(ctx, trainer.Backend, samples)
 	if err != nil {
 		return err
 	}

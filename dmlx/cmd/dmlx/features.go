@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -50,7 +51,7 @@ func (p *presetFlags) checkFeatures(a *app, f *pflag.FlagSet) error {
 			return usagef("--%s belongs to images, and --features has none: want one of them", name)
 		}
 	}
-	if h, err := train.ParseHead(p.head); err != nil {
+	if h, err := heads.Parse(p.head); err != nil {
 		return usage(err)
 	} else if h.Start != "" {
 		for _, name := range []string{"lr", "proxy-lr"} {

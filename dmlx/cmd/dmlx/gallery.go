@@ -27,6 +27,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
@@ -244,7 +245,7 @@ func (a *app) openFeatures(path, weights string) (*featureFile, error) {
 	if err != nil {
 		return fail(err)
 	}
-	head, err := train.ReadHead(raw)
+	head, err := heads.Read(raw)
 	switch {
 	case err != nil:
 		return fail(fmt.Errorf("%s: %w", name, err))

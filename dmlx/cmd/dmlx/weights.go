@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -93,7 +94,7 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 			} else if encoded != nil {
 				return a.writeONNX(encoded, out, filepath.Base(network), name, dim, crop)
 			}
-			head, err := train.ReadHead(raw)
+			head, err := heads.Read(raw)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}

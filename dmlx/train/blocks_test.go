@@ -10,9 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
-
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -80,7 +78,7 @@ func TestChosenHead(t *testing.T) {
 	if len(references) != 2 || !(references[1].Recall[1] > references[0].Recall[1]+0.1) {
 		t.Fatalf("whitening should help these features: %+v", references)
 	}
-	if recall, err := RecallOfFeatures(t.Context(), trainer.Choice, data); err != nil ||
+	if recall, err := heads.FeatureRecall(t.Context(), trainer.Backend, data); err != nil ||
 		math.Abs(recall-references[0].Recall[1]) > 1e-9 {
 		t.Errorf("features: %g, %v, want %g", references[0].Recall[1], err, recall)
 	}
@@ -167,7 +165,7 @@ func TestChosenHeadKeepsFeatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		features, err := RecallOfFeatures(t.Context(), trainer.Choice, data)
+		features, err := heads.FeatureRecall(t.Context(), trainer.Backend, data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,147 +173,6 @@ func TestChosenHeadKeepsFeatures(t *testing.T) {
 		if math.Abs(out.Recall[1]-features) > 0.02 || classes == 3 && !strings.Contains(text, want) {
 			t.Errorf("%d classes: Recall@1 %g, features %g; %s", classes, out.Recall[1], features, text)
 		}
-	}
-}
-
-// The linear map of a block is what its coordinates and its trained matrix say, cut or not.
-func TestLinearOfBlock(t *testing.T) {
-	t.Parallel()
-	b, err := goBackend()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := newAlgebra(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.free()
-	of := blurred(9, 12, 70, 30, 2, 3)
-	rows := featureRows{matrix{of.Values, len(of.Classes), 70}, of.Classes}
-	m, err := momentsOf(a, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, dim := range []int{70, 66, 20} {
-		for i := range 2 + len(shrinkages) {
-			start, err := m.start(a, i)
-			if err != nil {
-				t.Fatal(err)
-			}
-			block, err := newBlock(a, start, rows, dim)
-			if err != nil {
-				t.Fatal(err)
-			}
-			trained := make([]float32, block.k*block.k)
-			for i := range trained {
-				trained[i] = float32(rng.NormFloat64())
-			}
-			weight, bias := block.linear(trained, 70)
-			inner := func(x [][]float64) (out []float64) {
-				for i := range 5 {
-					for j := range 5 {
-						out = append(out, floats.Dot(x[i], x[j])/floats.Norm(x[i], 2)/floats.Norm(x[j], 2))
-					}
-				}
-				return out
-			}
-			var direct, linear [][]float64
-			for i := range 5 {
-				z := block.data.Train.(*samples.Array).Values[i*block.width : (i+1)*block.width]
-				var moved, mapped []float64
-				for r := range block.k {
-					sum := 0.0
-					for j := range block.k {
-						sum += float64(trained[r*block.k+j]) * float64(z[j])
-					}
-					moved = append(moved, sum)
-				}
-				for _, v := range z[block.k:] {
-					moved = append(moved, float64(v))
-				}
-				for r := range bias {
-					sum := bias[r]
-					for j, w := range weight.RawRowView(r) {
-						sum += w * float64(rows.row(i)[j])
-					}
-					mapped = append(mapped, sum)
-				}
-				if len(mapped) != dim {
-					t.Fatalf("%d dimensions, want %d", len(mapped), dim)
-				}
-				direct, linear = append(direct, moved), append(linear, mapped)
-			}
-			want := inner(direct)
-			for k, v := range inner(linear) {
-				if math.Abs(v-want[k]) > 2e-4 {
-					t.Fatalf("dim %d, start %d: cosine %g, want %g", dim, i, v, want[k])
-				}
-			}
-		}
-	}
-}
-
-// The root of a large matrix by blocks inverts its Cholesky factor; one that is not positive definite has none.
-func TestInverseRoot(t *testing.T) {
-	t.Parallel()
-	b, err := goBackend()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := newAlgebra(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.free()
-	rng := rand.New(rand.NewPCG(3, 4))
-	for _, n := range []int{1, 256, 257, 531} {
-		x, p := mat.NewDense(n, 2*n, nil), mat.NewDense(n, n, nil)
-		x.Apply(func(_, _ int, _ float64) float64 { return rng.NormFloat64() }, x)
-		p.Mul(x, x.T())
-		root, err := a.inverseRoot(p)
-		if err != nil || root == nil {
-			t.Fatalf("%d: %v, %v", n, root, err)
-		}
-		var left, one mat.Dense
-		left.Mul(root, p)
-		one.Mul(&left, root.T())
-		for i := range n {
-			for j := range n {
-				want := 0.
-				if i == j {
-					want = 1
-				}
-				if math.Abs(one.At(i, j)-want) > 1e-9 || j > i && root.At(i, j) != 0 {
-					t.Fatalf("%d: (%d, %d) of L⁻¹ P L⁻ᵀ is %g; L⁻¹ has %g there", n, i, j, one.At(i, j), root.At(i, j))
-				}
-			}
-		}
-		p.Set(n-1, n-1, -1)
-		if root, err := a.inverseRoot(p); root != nil || err != nil {
-			t.Errorf("%d, not positive definite: %v, %v", n, root, err)
-		}
-	}
-}
-
-// MAP@R and Recall@1 by inner products worked out by hand; where they are not finite all is wrong.
-func TestRank(t *testing.T) {
-	t.Parallel()
-	s := matrix{[]float32{
-		4, 1.8, 1, 1.6, // Positives 1 and 2 at places 1 and 3: MAP@R (1/1 + 0)/2.
-		1.8, 1, 0.9, 0.1, // Places 1 and 2: 1.
-		1, 0.9, 1, 0.95, // The negative 3 comes first, then 1: places 2 and 3, (1/2 + 0)/2.
-		1.6, 0.1, 0.95, 1, // No positive.
-	}, 4, 4}
-	labels := []int64{1, 1, 1, 2}
-	got, err := rank(s, labels)
-	if want := (scores{(0.5 + 1 + 0.25) / 3, 2. / 3}); err != nil || math.Abs(got.mapR-want.mapR) > 1e-12 ||
-		got.recall != want.recall {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
-	}
-	s.values[3] = float32(math.NaN())
-	if got, err := rank(s, labels); err != nil || got != (scores{}) {
-		t.Errorf("with NaN: %+v, %v", got, err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package train
+package heads
 
 import (
 	"maps"
@@ -6,13 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/gomlx/compute"
-	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -35,146 +30,6 @@ const (
 	chunkRows     = 400  // Rows of a matrix that are multiplied at a time, so that a graph is compiled once.
 	smallMatrix   = 256  // Up to so many rows a matrix is inverted by the host alone.
 )
-
-// matrix is a matrix of float32, row by row.
-type matrix struct {
-	values     []float32
-	rows, cols int
-}
-
-func newMatrix(rows, cols int) matrix { return matrix{make([]float32, rows*cols), rows, cols} }
-
-func (m matrix) row(i int) []float32 { return m.values[i*m.cols : (i+1)*m.cols] }
-
-// float32sOf is a matrix in float32.
-func float32sOf(of mat.Matrix) matrix {
-	out := newMatrix(of.Dims())
-	for i, v := range mat.DenseCopyOf(of).RawMatrix().Data {
-		out.values[i] = float32(v)
-	}
-	return out
-}
-
-// algebra multiplies matrices on a backend.
-type algebra struct{ outer, inner *Exec }
-
-func newAlgebra(b compute.Backend) (*algebra, error) {
-	outer, err := NewExec(b, func(x, y *Node) *Node { return MatMul(x, Transpose(y, 0, 1)) })
-	if err != nil {
-		return nil, err
-	}
-	inner, err := NewExec(b, func(x, y *Node) *Node { return MatMul(Transpose(x, 0, 1), y) })
-	if err != nil {
-		return nil, err
-	}
-	return &algebra{outer.SetMaxCache(-1), inner.SetMaxCache(-1)}, nil
-}
-
-func (a *algebra) free() { a.outer.Finalize(); a.inner.Finalize() }
-
-// chunk returns some rows, filled up with zeros.
-func (m matrix) chunk(from int) *tensors.Tensor {
-	rows := make([]float32, chunkRows*m.cols)
-	copy(rows, m.values[from*m.cols:min(from+chunkRows, m.rows)*m.cols])
-	return tensors.FromFlatDataAndDimensions(rows, chunkRows, m.cols)
-}
-
-// times is x yᵀ.
-func (a *algebra) times(x, y matrix) (matrix, error) {
-	out := newMatrix(x.rows, y.rows)
-	right := tensors.FromFlatDataAndDimensions(y.values, y.rows, y.cols)
-	for from := 0; from < x.rows; from += chunkRows {
-		r, err := a.outer.Call1(x.chunk(from), right)
-		if err != nil {
-			return out, err
-		}
-		copy(out.values[from*y.rows:], graphs.Floats(r))
-	}
-	return out, nil
-}
-
-// columns is xᵀ y.
-func (a *algebra) columns(x, y matrix) (*mat.Dense, error) {
-	out := mat.NewDense(x.cols, y.cols, nil)
-	sum := out.RawMatrix().Data
-	for from := 0; from < x.rows; from += chunkRows {
-		r, err := a.inner.Call1(x.chunk(from), y.chunk(from))
-		if err != nil {
-			return nil, err
-		}
-		for i, v := range graphs.Floats(r) {
-			sum[i] += float64(v)
-		}
-	}
-	return out, nil
-}
-
-// times64 is x yᵀ of float64.
-func (a *algebra) times64(x, y mat.Matrix) (*mat.Dense, error) {
-	tensor := func(m mat.Matrix) *tensors.Tensor {
-		rows, cols := m.Dims()
-		return tensors.FromFlatDataAndDimensions(mat.DenseCopyOf(m).RawMatrix().Data, rows, cols)
-	}
-	r, err := a.outer.Call1(tensor(x), tensor(y))
-	if err != nil {
-		return nil, err
-	}
-	values, err := tensors.CopyFlatData[float64](r)
-	return mat.NewDense(r.Shape().Dim(0), r.Shape().Dim(1), values), err
-}
-
-// inverseRoot returns L⁻¹ of a symmetric p = L Lᵀ [n, n], nil if p is not positive definite. The root of a large one is
-// that of its blocks, which are multiplied on the backend: of [A Bᵀ; B C] it is [M 0; −K B Mᵀ M, K] by the root M of A,
-// and K of C − (B Mᵀ)(B Mᵀ)ᵀ.
-func (a *algebra) inverseRoot(p *mat.Dense) (*mat.Dense, error) {
-	n, _ := p.Dims()
-	if n <= smallMatrix {
-		var c mat.Cholesky
-		if !c.Factorize(mat.NewSymDense(n, mat.DenseCopyOf(p).RawMatrix().Data)) {
-			return nil, nil
-		}
-		var lower, inverse mat.TriDense
-		c.LTo(&lower)
-		if err := inverse.InverseTri(&lower); err != nil {
-			if _, poor := err.(mat.Condition); !poor {
-				return nil, nil
-			}
-		}
-		return mat.DenseCopyOf(&inverse), nil
-	}
-	half := (n + 1) / 2
-	block := func(m *mat.Dense, i, k, j, l int) *mat.Dense { return m.Slice(i, k, j, l).(*mat.Dense) }
-	m, err := a.inverseRoot(block(p, 0, half, 0, half))
-	if m == nil || err != nil {
-		return nil, err
-	}
-	left, err := a.times64(block(p, half, n, 0, half), m) // B Mᵀ
-	if err != nil {
-		return nil, err
-	}
-	rest, err := a.times64(left, left)
-	if err != nil {
-		return nil, err
-	}
-	rest.Sub(block(p, half, n, half, n), rest)
-	k, err := a.inverseRoot(rest)
-	if k == nil || err != nil {
-		return nil, err
-	}
-	below, err := a.times64(left, m.T())
-	if err == nil {
-		below, err = a.times64(k, below.T())
-	}
-	if err != nil {
-		return nil, err
-	}
-	below.Scale(-1, below)
-	out := mat.NewDense(n, n, nil)
-	block(out, 0, half, 0, half).Copy(m)
-	block(out, half, n, 0, half).Copy(below)
-	block(out, half, n, half, n).Copy(k)
-	return out, nil
-}
 
 // featureRows are features with their classes.
 type featureRows struct {
@@ -365,51 +220,4 @@ func rank(products matrix, labels []int64) (scores, error) {
 		return scores{}, err
 	}
 	return scores{r.MAPAtR, r.Recall[1]}, nil
-}
-
-// leading returns k orthonormal directions [F, k] in which z [N, F] is largest, by subspace iteration.
-func leading(a *algebra, z matrix, k int) (*mat.Dense, error) {
-	rng := rand.New(rand.NewPCG(11, 11))
-	v := mat.NewDense(z.cols, k, nil)
-	for i := range z.cols {
-		for j := range k {
-			v.Set(i, j, rng.NormFloat64())
-		}
-	}
-	for range 8 {
-		orthonormalize(v)
-		y, err := a.times(z, float32sOf(v.T()))
-		if err != nil {
-			return nil, err
-		}
-		if v, err = a.columns(z, y); err != nil {
-			return nil, err
-		}
-	}
-	orthonormalize(v)
-	return v, nil
-}
-
-// orthonormalize makes the columns of a matrix orthonormal. Where they do not suffice, unit vectors stand in.
-func orthonormalize(v *mat.Dense) {
-	rows, cols := v.Dims()
-	columns := make([][]float64, cols)
-	for j := range columns {
-		columns[j] = mat.Col(nil, j, v)
-		for attempt := 0; ; attempt++ {
-			before := floats.Norm(columns[j], 2)
-			for range 2 { // Once is not enough in floating point.
-				for _, other := range columns[:j] {
-					floats.AddScaled(columns[j], -floats.Dot(columns[j], other), other)
-				}
-			}
-			if length := floats.Norm(columns[j], 2); length > 1e-6*before && length > 0 {
-				floats.Scale(1/length, columns[j])
-				break
-			}
-			clear(columns[j])
-			columns[j][(j+attempt)%rows] = 1
-		}
-		v.SetCol(j, columns[j])
-	}
 }

@@ -1,4 +1,4 @@
-package train
+package heads
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
-// TrainedHead is the head of a weight file: from features [N, Features], as they were given to the training, to
-// embeddings [N, Dim] of length 1. [ReadHead] reads one.
-type TrainedHead struct {
+// Trained is the head of a weight file: from features [N, Features], as they were given to the training, to
+// embeddings [N, Dim] of length 1. [Read] reads one.
+type Trained struct {
 	Features, Dim int
 	head          Head
 	weights       []byte
@@ -30,19 +30,19 @@ type TrainedHead struct {
 	meta          map[string]string
 }
 
-// ReadHead reads the weights of a head that was trained on features, a safetensors file. It returns nil for the weights
+// Read reads the weights of a head that was trained on features, a safetensors file. It returns nil for the weights
 // of another network.
-func ReadHead(weights []byte) (*TrainedHead, error) {
+func Read(weights []byte) (*Trained, error) {
 	meta, err := backbone.Metadata(weights)
 	if err != nil {
 		return nil, err
 	}
 	var text string
-	t := &TrainedHead{weights: weights, meta: meta}
+	t := &Trained{weights: weights, meta: meta}
 	if n, _ := fmt.Sscanf(meta["model"], "head %s %d %d", &text, &t.Features, &t.Dim); n != 3 {
 		return nil, nil
 	}
-	if t.head, err = ParseHead(text); err != nil {
+	if t.head, err = Parse(text); err != nil {
 		return nil, fmt.Errorf("metadata model: %w", err)
 	}
 	for _, l := range t.head.layers(t.Features, t.Dim) { // Before memory is taken for them.
@@ -63,9 +63,12 @@ func ReadHead(weights []byte) (*TrainedHead, error) {
 }
 
 // variables returns the weights as the network takes them. The caller finalizes them.
-func (t *TrainedHead) variables() (*model.Store, error) {
+func (t *Trained) variables() (*model.Store, error) {
 	store := model.NewStore()
-	err := t.head.network(t.Features, t.Dim).decode(t.weights, store, 0)
+	err := t.head.Init(store, t.Features, t.Dim, 1)
+	if err == nil {
+		err = backbone.DecodeVariables(t.weights, store, t.head.Variables(), 0, t.Dim)
+	}
 	if err != nil {
 		store.Finalize()
 	}
@@ -73,7 +76,7 @@ func (t *TrainedHead) variables() (*model.Store, error) {
 }
 
 // readScale reads what [samples.Features] wrote into the metadata; a data set of another origin has nothing there.
-func (t *TrainedHead) readScale() error {
+func (t *Trained) readScale() error {
 	text, there := t.meta["feature_mean"]
 	if !there {
 		return nil
@@ -92,7 +95,7 @@ func (t *TrainedHead) readScale() error {
 
 // ONNX returns the head as an ONNX file, from "features", float32 [N, Features], as they were given to the training, to
 // "embeddings", float32 [N, Dim].
-func (t *TrainedHead) ONNX() ([]byte, error) {
+func (t *Trained) ONNX() ([]byte, error) {
 	meta := map[string]string{}
 	for _, key := range []string{"run", "data", "rule", "loss", "head_choice"} {
 		if v, there := t.meta[key]; there {
@@ -115,7 +118,7 @@ func (t *TrainedHead) ONNX() ([]byte, error) {
 }
 
 // Embed returns the embeddings [n, Dim] of features [n, Features]. It returns an error if one is not finite.
-func (t *TrainedHead) Embed(ctx context.Context, b compute.Backend, features []float32) (out []float32, err error) {
+func (t *Trained) Embed(ctx context.Context, b compute.Backend, features []float32) (out []float32, err error) {
 	defer errs.Catch(&err)
 	if len(features)%t.Features != 0 {
 		return nil, fmt.Errorf("%d values: want rows of %d features", len(features), t.Features)
@@ -125,14 +128,14 @@ func (t *TrainedHead) Embed(ctx context.Context, b compute.Backend, features []f
 		return nil, err
 	}
 	defer store.Finalize()
-	net := t.head.network(t.Features, t.Dim)
 	exec, err := model.NewExec(b, store, func(scope *model.Scope, x, affine *Node) *Node {
-		return dmlx.Normalize(net.Embed(scope, samples.Scaled(x, affine), backbone.Pass{}))
+		return dmlx.Normalize(t.head.Embed(scope, samples.Scaled(x, affine)))
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer exec.Finalize()
+	const embedRows = 128 // At once, so that one compiled graph serves all.
 	chunk := make([]float32, embedRows*t.Features)
 	for len(features) > 0 {
 		if ctx.Err() != nil {

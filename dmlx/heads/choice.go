@@ -1,0 +1,251 @@
+package heads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gomlx/compute"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradient-surgery/dml/dmlx/samples"
+)
+
+// ChosenStart is the value of [Head].Start for a head whose start, rate and number of steps are chosen.
+const ChosenStart = "chosen"
+
+// relativeRates are the rates that are tried: shares of its length by which a block moves in a step at first.
+var relativeRates = []float64{0.0015, 0.005, 0.015}
+
+// Choice says what was chosen for a head on classes held out. Recalls and MAP@R are means over the folds.
+type Choice struct {
+	Start     string  `json:"start"`     // "features", "features less their mean" or "whitened".
+	Shrinkage float64 `json:"shrinkage"` // Of the scatter within classes, for a whitened start.
+	Rate      float64 `json:"rate"`      // The share of its length by which the head moves in a step at first; 0: none.
+	Steps     int     `json:"steps"`
+	Folds     int     `json:"folds"` // 0 if there are too few classes to choose by: the features are taken as they are.
+
+	StartMAPAtR    float64 `json:"start_map_at_r"`
+	StartRecall    float64 `json:"start_recall_at_1"`
+	GainMAPAtR     float64 `json:"gain_map_at_r"` // Of the training.
+	GainRecall     float64 `json:"gain_recall_at_1"`
+	Price          float64 `json:"price"` // What the start's Recall@1 lost by fewer dimensions.
+	FeaturesRecall float64 `json:"features_recall_at_1"`
+}
+
+// String says it in a line.
+func (c *Choice) String() string {
+	text := "start: " + c.Start
+	if c.Shrinkage > 0 {
+		text += fmt.Sprintf(" with shrinkage %g", c.Shrinkage)
+	}
+	if c.Folds == 0 {
+		return text + "; there are too few classes to choose another one"
+	}
+	text += fmt.Sprintf(" (held-out Recall@1 %.1f, features %.1f)", 100*c.StartRecall, 100*c.FeaturesRecall)
+	if c.Price != 0 {
+		text += fmt.Sprintf("; fewer dimensions change it by %+.1f", -100*c.Price)
+	}
+	if c.Steps == 0 {
+		return text + "; no training, since none helped on held-out classes"
+	}
+	return text + fmt.Sprintf("; %d steps at the relative rate %g (held-out gain: Recall@1 %+.1f, MAP@R %+.1f)", c.Steps,
+		c.Rate, 100*c.GainRecall, 100*c.GainMAPAtR)
+}
+
+// Plan is a choice with what a training by it takes.
+type Plan struct {
+	Choice
+	Block  *Block // Of all classes that are trained on.
+	Rates  Rates
+	Epochs int // 0 if nothing is trained.
+}
+
+// Rates are the learning rates of a block and of the proxies of a loss.
+type Rates struct{ Block, Proxies float64 }
+
+// Trainer trains blocks side by side, from the identity, by the rule or loss that a head is chosen for.
+type Trainer interface {
+	// Set says which blocks are trained from here on. It reports false if the classes of one do not fill a batch.
+	Set(blocks []*Block) (fits bool, err error)
+	// Whole returns for each block the rates at which block and proxies would move by all their length in a step.
+	Whole(ctx context.Context) ([]Rates, error)
+	// Train trains each block by its rates, and calls after with the matrices [K, K] of all after each epoch.
+	Train(ctx context.Context, rates []Rates, after func(epoch int, trained [][]float32) error) error
+}
+
+// Options are those of [Choose].
+type Options struct {
+	Dim                   int // Of the embeddings, at most that of the features.
+	Epochs, StepsPerEpoch int // The longest training that is tried.
+	Trainer               Trainer
+}
+
+// Choose chooses a start, a rate and a number of steps for the head of features whose labels are not in without.
+//
+// Rate and number of steps are chosen on the same folds as the start: of the gains of MAP@R and Recall@1 over the start
+// the smaller one, less its standard error over the folds, is to be the largest, and 0 is that of no training at all.
+// So a head is trained only where all that is known says that it helps.
+func Choose(
+	ctx context.Context, b compute.Backend, features samples.Split, without map[int64]bool, o Options,
+) (*Plan, error) {
+	a, err := newAlgebra(b)
+	if err != nil {
+		return nil, err
+	}
+	defer a.free()
+	rows, err := readFeatureRows(features, without)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := momentsOf(a, rows)
+	if err != nil {
+		return nil, err
+	}
+	folds, err := foldsOf(a, rows)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Choice: Choice{Folds: len(folds)}}
+	best := 0
+	if len(folds) > 0 {
+		if best, err = p.chooseStart(ctx, a, folds); err != nil {
+			return nil, err
+		}
+	}
+	start, err := whole.start(a, best)
+	if err != nil {
+		return nil, err
+	}
+	p.Start, p.Shrinkage = start.Name, start.Shrinkage
+	if p.Block, err = newBlock(a, start, rows, o.Dim); err != nil {
+		return nil, err
+	}
+	if len(folds) > 1 {
+		err = p.chooseTraining(ctx, a, o, folds, best)
+	}
+	return p, err
+}
+
+// chooseStart returns the number of the best start.
+func (c *Choice) chooseStart(ctx context.Context, a *algebra, folds []fold) (best int, err error) {
+	means := make([]scores, 2+len(shrinkages))
+	for _, f := range folds {
+		for i := range means {
+			start, err := f.train.start(a, i)
+			if err != nil || ctx.Err() != nil {
+				return 0, errors.Join(err, ctx.Err())
+			}
+			z, err := start.apply(a, f.held.matrix)
+			if err != nil {
+				return 0, err
+			}
+			products, err := a.times(z, z)
+			if err != nil {
+				return 0, err
+			}
+			r, err := rank(products, f.held.labels)
+			if err != nil {
+				return 0, err
+			}
+			means[i].mapR += r.mapR / float64(len(folds))
+			means[i].recall += r.recall / float64(len(folds))
+		}
+	}
+	for i, m := range means {
+		if m.mapR > means[best].mapR {
+			best = i
+		}
+	}
+	c.StartMAPAtR, c.StartRecall, c.FeaturesRecall = means[best].mapR, means[best].recall, means[0].recall
+	return best, nil
+}
+
+// lengths are the numbers of epochs that are tried: a tenth, three tenths, and all.
+func lengths(epochs int) []int {
+	return slices.Compact([]int{(epochs + 9) / 10, (3*epochs + 9) / 10, epochs})
+}
+
+// chooseTraining chooses rate and number of epochs.
+func (p *Plan) chooseTraining(ctx context.Context, a *algebra, o Options, folds []fold, best int) error {
+	blocks, held, base := make([]*Block, len(folds)), make([]heldBlock, len(folds)), make([]scores, len(folds))
+	for i, f := range folds {
+		start, err := f.train.start(a, best)
+		if err != nil {
+			return err
+		}
+		if blocks[i], err = newBlock(a, start, f.train.rows, o.Dim); err != nil {
+			return err
+		}
+		if held[i], err = blocks[i].held(a, f); err != nil {
+			return err
+		}
+		if base[i], err = held[i].rank(a, IdentityMatrix(blocks[i].K)); err != nil {
+			return err
+		}
+		p.Price -= base[i].recall / float64(len(folds))
+	}
+	p.Price += p.StartRecall
+	if math.Abs(p.Price) < 1e-9 || o.Dim == p.Block.features {
+		p.Price = 0
+	}
+	fits, err := o.Trainer.Set(blocks)
+	if !fits || err != nil {
+		return err
+	}
+	whole, err := o.Trainer.Whole(ctx)
+	if err != nil {
+		return err
+	}
+	bestScore := 0.0
+	for _, rate := range relativeRates {
+		rates := make([]Rates, len(whole))
+		for k, r := range whole {
+			rates[k] = Rates{rate * r.Block, rate * r.Proxies}
+		}
+		err := o.Trainer.Train(ctx, rates, func(epoch int, trained [][]float32) error {
+			if !slices.Contains(lengths(o.Epochs), epoch) {
+				return nil
+			}
+			var mapR, recall []float64
+			for k := range folds {
+				r, err := held[k].rank(a, trained[k])
+				if err != nil {
+					return err
+				}
+				mapR, recall = append(mapR, r.mapR-base[k].mapR), append(recall, r.recall-base[k].recall)
+			}
+			score := math.Inf(1)
+			for _, gains := range [][]float64{mapR, recall} {
+				mean, sd := stat.MeanStdDev(gains, nil)
+				score = math.Min(score, mean-sd/math.Sqrt(float64(len(gains))))
+			}
+			if score > bestScore {
+				bestScore, p.Rate, p.Epochs = score, rate, epoch
+				p.GainMAPAtR, p.GainRecall = stat.Mean(mapR, nil), stat.Mean(recall, nil)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if p.Epochs == 0 {
+		return nil
+	}
+	p.Steps = p.Epochs * o.StepsPerEpoch
+	if _, err := o.Trainer.Set(slices.Repeat([]*Block{p.Block}, len(folds))); err != nil { // On all classes.
+		return err
+	}
+	if whole, err = o.Trainer.Whole(ctx); err != nil {
+		return err
+	}
+	for _, r := range whole {
+		p.Rates.Block += r.Block / float64(len(whole))
+		p.Rates.Proxies += r.Proxies / float64(len(whole))
+	}
+	p.Rates = Rates{p.Rate * p.Rates.Block, p.Rate * p.Rates.Proxies}
+	return nil
+}

@@ -1,0 +1,24 @@
+package heads
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"linear": "linear", "linear?start=chosen": "linear", "linear?start=random": "linear?start=random",
+		"linear?start=zero": "want chosen or random", "mlp": "mlp", "mlp?hidden=512": "mlp", "mlp?hidden=3": "mlp?hidden=3",
+		"mlp?hidden=0": "whole number from 1", "mlp?hidden=x": "whole number", "tree": "there are linear and mlp",
+		"linear?hidden=3": "there are start", "mlp?depth=3": "there are hidden", "": "there are linear",
+	} {
+		h, err := Parse(text)
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want …%s…", text, err, want)
+			}
+		} else if h.String() != want {
+			t.Errorf("%s is %s, want %s", text, h, want)
+		}
+	}
+}

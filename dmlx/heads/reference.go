@@ -1,0 +1,84 @@
+package heads
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/samples"
+)
+
+// Reference is a test set by its features, without a head: what heads are held against.
+type Reference struct {
+	Name             string                // "features", or "whitened features".
+	Queries, Gallery *retrieval.Embeddings // Gallery is nil where queries are ranked against each other.
+}
+
+// References returns the test set by its features as they are and, where classes have images that differ, whitened by
+// the scatter within the training classes, W + 0.01 tr(W)/F I. Labels in without are no training classes.
+func References(b compute.Backend, data *samples.Data, without map[int64]bool) ([]Reference, error) {
+	a, err := newAlgebra(b)
+	if err != nil {
+		return nil, err
+	}
+	defer a.free()
+	rows, err := readFeatureRows(data.Train, without)
+	if err != nil {
+		return nil, err
+	}
+	m, err := momentsOf(a, rows)
+	if err != nil {
+		return nil, err
+	}
+	w, err := m.whitened(a, 0.01/1.01) // But for a factor.
+	if err != nil {
+		return nil, err
+	}
+	out := []Reference{{Name: "features"}, {Name: "whitened features"}}
+	if w.weight == nil {
+		out = out[:1]
+	}
+	for i := range out {
+		start := []headStart{{}, w}[i]
+		if out[i].Queries, err = start.embeddings(a, data.Test); err == nil && data.Gallery != nil {
+			out[i].Gallery, err = start.embeddings(a, data.Gallery)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// embeddings returns the features of a split behind a start.
+func (s headStart) embeddings(a *algebra, of samples.Split) (*retrieval.Embeddings, error) {
+	rows, err := readFeatureRows(of, nil)
+	if err != nil {
+		return nil, err
+	}
+	z, err := s.apply(a, rows.matrix)
+	return &retrieval.Embeddings{Values: z.values, Dim: z.cols, Labels: rows.labels}, err
+}
+
+// FeatureRecall returns Recall@1 of the test set by its features as they are, vectors of float32.
+func FeatureRecall(ctx context.Context, b compute.Backend, d *samples.Data) (float64, error) {
+	if shape := d.Test.Shape(); shape.Rank() != 1 || shape.DType != dtypes.Float32 {
+		return 0, fmt.Errorf("%s: samples are %s: want vectors of float32", d.Name, shape)
+	}
+	queries, err := headStart{}.embeddings(nil, d.Test)
+	var gallery *retrieval.Embeddings
+	if err == nil && d.Gallery != nil {
+		gallery, err = headStart{}.embeddings(nil, d.Gallery)
+	}
+	if err != nil {
+		return 0, err
+	}
+	m, err := retrieval.Evaluate(ctx, b, queries, gallery, []int{1})
+	if err != nil {
+		return 0, fmt.Errorf("test set of %s: %w", d.Name, err)
+	}
+	return m.Recall[1], nil
+}
