@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -19,7 +20,10 @@ func lossLine(name string) string { return "loss " + name + " forward and backwa
 // losses times each loss and its gradient with respect to the unnormalized embeddings and proxies, for one batch. The
 // matrix products that losses of a kind cannot do without are timed too.
 func (s *session) losses(ctx context.Context) error {
-	const n, dim = 512, 512
+	n, dim := 512, 512
+	if testing.Short() {
+		n, dim = quickBatch[0], quickBatch[1]
+	}
 	values, labels := bench.Gaussian(n, dim)
 	classes := int(labels[n-1]) + 1
 	args := []any{tensors.FromFlatDataAndDimensions(values, n, dim), tensors.FromFlatDataAndDimensions(labels, n)}

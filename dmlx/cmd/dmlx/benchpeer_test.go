@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 )
@@ -32,6 +33,9 @@ var openPeer = sync.OnceValues(func() (*peerProcess, error) {
 		device = "cpu"
 	}
 	cmd := exec.Command(*benchPeer, filepath.Join("internal", "peer", "bench.py"), device)
+	if testing.Short() {
+		cmd.Args = append(cmd.Args, "small")
+	}
 	cmd.Stderr = os.Stderr
 	p := &peerProcess{}
 	if p.ask, err = cmd.StdinPipe(); err != nil {

@@ -42,6 +42,7 @@ var (
 	evidenceDir     = flag.String("evidence", "", "folder for the records of TestEvidence, which then runs at full size")
 	evidencePhotos  = flag.String("evidence-photos", "", "folder of photographs to train Table 2 on")
 	evidenceNetwork = flag.String("evidence-network", "", "ONNX file of the network to train on them")
+	evidenceStore   = flag.String("evidence-store", "", "folder for the runs of Table 2")
 	evidenceTime    = flag.Duration("evidence-time", 9*time.Minute, "after it, TestEvidence begins no other check")
 	evidenceSmall   = flag.Bool("evidence-small", false, "rehearse in small, with records in the folder -evidence")
 	evidenceStep    = flag.String("evidence-step", "small 4 4 32", "what BenchmarkEvidenceStep trains: network, classes, "+
@@ -100,11 +101,10 @@ func measures(name, about, benchmark string, limit time.Duration, rehearsed bool
 		case small:
 			args = append(args, "-test.short")
 		case *benchPeer != "":
-			args = append(args, "-peer", *benchPeer)
 		case slices.ContainsFunc(more, func(s string) bool { return strings.HasPrefix(s, "vit_") }):
 			return nil, "no -peer, which exports the network"
 		}
-		return args, ""
+		return append(args, "-peer", *benchPeer), ""
 	}}
 }
 
@@ -136,25 +136,48 @@ func parity(arch, precision string, rehearsed bool) evidence {
 	return e
 }
 
-// table2 returns a check that trains Table 2 by the whole network of a file, in the setting of photographs.md and at a
-// third of the rate chosen there for its last stages. Its runs stay in the folder of the records, so that more seeds go
-// on from fewer.
+// wholeNetwork returns a command of this program on the photographs by the whole network of a file, in the setting of
+// photographs.md. Its runs stay, so that more seeds go on from fewer.
+func wholeNetwork(command ...string) (args []string, why string) {
+	if *evidencePhotos == "" || *evidenceNetwork == "" || *evidenceStore == "" {
+		return nil, "no -evidence-photos, no -evidence-network or no -evidence-store"
+	}
+	return append(command, "--json", "--jobs", "1", "--train-only", ".", "--arch", *evidenceNetwork, "--store",
+		*evidenceStore), ""
+}
+
+// ratesFile is the preset in the folder of the records with the rates that are chosen there for Table 2.
+func ratesFile() string { return filepath.Join(*evidenceDir, "rates.toml") }
+
+// rates returns a check that chooses the learning rates of Table 2's rules for a whole network, on held-out classes.
+func rates() evidence {
+	return evidence{name: "rates", about: "learning rates of a whole network on photographs, on held-out classes",
+		limit: 6 * time.Minute, command: func(small bool) ([]string, string) {
+			if small {
+				return nil, "Table 2 has a rate in a rehearsal"
+			}
+			return wholeNetwork("search", "rates", "--preset", "../../paper/photographs.toml", "--data", *evidencePhotos,
+				"--lr", "0.02,0.06,0.2", "--wider", "0", "--held-out", "4", "--seeds", "1", "--write", ratesFile(),
+				"--rule", "euc/con/con", "--rule", "cos/con/con", "--rule", "euc-orth/con/con", "--rule", "cos-orth/con/con")
+		}}
+}
+
+// table2 returns a check that trains Table 2 by the whole network of a file, at the rates of an earlier check.
 func table2(seeds string, rehearsed bool) evidence {
 	return evidence{name: "table2 seeds " + seeds, about: "Table 2 on photographs, by a whole network of an ONNX file",
 		limit: 9 * time.Minute, command: func(small bool) ([]string, string) {
-			args := []string{"reproduce", "table2", "--json", "--jobs", "1", "--no-bundled", "--seeds", seeds,
-				"--separated", "none"}
-			switch {
+			switch _, err := os.Stat(ratesFile()); {
 			case small && !rehearsed:
 				return nil, "more seeds of a check that is rehearsed"
 			case small:
-				return append(args, "--preset", "smoke", "--steps", "1", "--lr", "0.01", "--fine-grained", "minicar", "--arch",
-					"../../onnx/testdata/vit_tiny.onnx", "--store", scratchPlace), ""
-			case *evidencePhotos == "" || *evidenceNetwork == "":
-				return nil, "no -evidence-photos or no -evidence-network"
+				return []string{"reproduce", "table2", "--json", "--jobs", "1", "--no-bundled", "--seeds", seeds, "--preset",
+					"smoke", "--steps", "1", "--lr", "0.01", "--fine-grained", "minicar", "--separated", "none", "--arch",
+					"../../onnx/testdata/vit_tiny.onnx", "--store", scratchPlace, "--write-bundled", scratchPlace + "/table2.json"}, ""
+			case err != nil:
+				return nil, "no rates were chosen"
 			}
-			return append(args, "--preset", "../../paper/photographs-long.toml", "--train-only", ".", "--lr", "0.2",
-				"--fine-grained", *evidencePhotos, "--arch", *evidenceNetwork, "--store", filepath.Join(*evidenceDir, "runs")), ""
+			return wholeNetwork("reproduce", "table2", "--preset", ratesFile(), "--seeds", seeds, "--fine-grained",
+				*evidencePhotos, "--write-bundled", filepath.Join(*evidenceDir, "table2.json"))
 		}}
 }
 
@@ -179,7 +202,7 @@ func allEvidence() []evidence {
 			true),
 		measures("input", "photographs decoded, batches cut from them and copied to the device", "BenchmarkInput",
 			2*time.Minute, true),
-		table2("1", true), table2("1-3", false),
+		rates(), table2("1", true), table2("1-3", false),
 		parity("small", "bf16", true), parity("vit", "bf16", false), parity("resnet18", "bf16", false),
 		parity("resnet50", "", false), parity("small", "", false),
 		step("small 4 4 32", true), step("resnet18 8 16 224 bf16", false), step("resnet18 8 16 224", false),
@@ -308,6 +331,9 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, time.Second
 	cmd.Env = append(os.Environ(), e.env...)
+	if r.Small && !strings.Contains(r.Backend, "cuda") { // Half of a rehearsal's time is the compilers'.
+		cmd.Env = append(cmd.Env, "XLA_FLAGS=--xla_backend_optimization_level=0")
+	}
 	if !strings.HasPrefix(args[0], "-test.") { // This test is the command, see TestMain.
 		cmd.Env = append(cmd.Env, "DMLX_TEST_COMMAND=1")
 	}
@@ -353,6 +379,7 @@ func (r record) result() string {
 	var v struct {
 		Summary string
 		Lines   []bench.Measurement
+		Tables  []struct{ Cells []cellJSON }
 	}
 	raw, err := json.Marshal(r.Output)
 	if err != nil || json.Unmarshal(raw, &v) != nil { // Lines of text.
@@ -362,6 +389,16 @@ func (r record) result() string {
 	for _, m := range v.Lines {
 		if !strings.HasSuffix(m.Name, ", bests") {
 			parts = append(parts, fmt.Sprintf("%s, %s: %.3g %s", m.Name, m.Size, m.Value, m.Unit))
+		}
+	}
+	for _, t := range v.Tables {
+		for _, c := range t.Cells {
+			text := fmt.Sprintf("%s: %d diverged", c.Row, c.Diverged)
+			if c.Mean != nil {
+				text = fmt.Sprintf("%s: Recall@1 %.1f ± %.1f of %d seeds, %d diverged", c.Row, 100**c.Mean, 100*c.Std, c.N,
+					c.Diverged)
+			}
+			parts = append(parts, text)
 		}
 	}
 	return strings.Join(parts, "<br>")
@@ -430,9 +467,13 @@ func TestEvidencePage(t *testing.T) {
 			Output: map[string]any{"summary": "well"}},
 		{Check: "op", About: "surgery", State: "timed out", Why: "after 1s", GPU: "a GPU", Date: "2026-01-02T03:04:05Z",
 			Version: "v1"},
+		{Check: "table2 seeds 1", State: "passed", GPU: "a GPU", Date: "2026-01-02T03:04:05Z", Version: "v1",
+			Output: map[string]any{"tables": []any{map[string]any{"cells": []any{map[string]any{"row": "cos",
+				"recall_at_1": 0.5, "n": 1}, map[string]any{"row": "euc", "diverged": 1}}}}}},
 		{Check: "resume", State: "passed"}, // Of a CPU.
 	})
 	for _, part := range []string{"On a GPU, on 2026-01-02, by v1", "| rules: gradients | well |", "timed out: after 1s",
+		"cos: Recall@1 50.0 ± 0.0 of 1 seeds, 0 diverged<br>euc: 1 diverged",
 		"| an interrupted run has the bits of a whole one | not run |"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in %s", part, text)

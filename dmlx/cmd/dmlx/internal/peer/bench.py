@@ -1,7 +1,7 @@
 """Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what the benchmarks of the command measure, see
 benchpeer_test.go.
 
-The argument is the device, cpu or cuda. The first line of the output says that the libraries are loaded. Each line of
+The argument is the device, cpu or cuda; after "small" every path is taken once, for a rehearsal. The first line of the output says that the libraries are loaded. Each line of
 the input names what to time: surgery, losses, step, resnet, convolution, input, recall, or "train NAME B PIXELS PRECISION";
 "export NAME FILE SCRIPT" writes the ONNX file of a network of timm by the script of `dmlx help onnx`. The answer is a line
 of JSON. So the caller can measure something else in between, and ask again. Photographs and faiss are the CPU's in any case.
@@ -32,7 +32,7 @@ try:
 except ImportError:
     losses = None
 
-device = sys.argv[1]
+device, small = sys.argv[1], "small" in sys.argv[2:]
 if device == "cuda" and not torch.cuda.is_available():
     sys.exit(f"torch {torch.__version__} sees no GPU")
 torch.set_default_device(device)
@@ -47,6 +47,8 @@ def measure(step, least=1):
     times, begin = [], time.perf_counter()
     # For two seconds and six times at least, of which the first does not count; but what takes seconds, least times.
     while len(times) < 6 or time.perf_counter() - begin < 2:
+        if small and times:
+            break
         start = time.perf_counter()
         step()
         if device == "cuda":
@@ -76,7 +78,8 @@ def batch(b, d):
 
 
 def surgery():
-    for b, d in ((128, 64), (512, 512), (2048, 512), (8192, 512), (16384, 512))[: 5 if device == "cuda" else 2]:
+    sizes = ((128, 64), (512, 512), (2048, 512), (8192, 512), (16384, 512))[: 5 if device == "cuda" else 2]
+    for b, d in ((64, 32),) if small else sizes:
         if not losses:
             break
         x, labels = batch(b, d)
@@ -99,7 +102,7 @@ def surgery():
 def each_loss():
     if not losses:
         return
-    b, d = 512, 512
+    b, d = (64, 32) if small else (512, 512)
     x, labels = batch(b, d)
     c = int(labels.max()) + 1
     peers = {
@@ -211,7 +214,7 @@ def training(name, b, side, precision, compiled):
 def train(name, b, side, precision=""):
     """Training steps in eager PyTorch and compiled, which is left out on a CPU, where it does not help."""
     b, size = int(b), f"{name}, B={b}, {side} px" + (f", {precision}" if precision else "")
-    for kind in ("", ", compiled")[: 2 if device == "cuda" else 1]:
+    for kind in ("", ", compiled")[: 2 if device == "cuda" or small else 1]:
         if device == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
@@ -265,7 +268,7 @@ def convolutions():
 
 
 def photographs():
-    n, width, height, side = 192, 500, 375, 256
+    n, width, height, side = 8 if small else 192, 500, 375, 256
     raw = io.BytesIO()
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     waves = [128 + 90 * torch.sin(0.05 * x + phase) * torch.cos(0.06 * y) + 12 * torch.rand(height, width)
@@ -284,10 +287,10 @@ def photographs():
 
 
 def recall():
-    for n, d in ((10000, 512), (60502, 512)):
-        if device == "cuda":
+    for n, d in ((1000, 32),) if small else ((10000, 512), (60502, 512)):
+        if device == "cuda" or small:
             unit = torch.nn.functional.normalize(torch.randn(n, d))
-            for k in (8, 1000):
+            for k in (8, 100 if small else 1000):
 
                 def blocks():
                     for some in unit.split(4096):
@@ -297,7 +300,7 @@ def recall():
         if not faiss:
             continue
         x = numpy.random.default_rng(1).standard_normal((n, d), dtype=numpy.float32)
-        for k in (8, 1000):  # Of the paper's data sets, the largest K of CUB and CARS, and of Stanford Online Products.
+        for k in (8, 100 if small else 1000):  # Of the paper's data sets, the largest K of CUB and CARS, and of Stanford Online Products.
 
             def search():
                 unit = x.copy()

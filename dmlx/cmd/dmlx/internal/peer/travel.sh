@@ -44,13 +44,15 @@ fi
 cat > "$out/evidence.sh" <<'THERE'
 #!/usr/bin/env bash
 # evidence.sh RECORDS [FLAGS]: runs what is left of the checks, for at most nine minutes. PYTHON names a Python (default:
-# python3), WORK a folder for what is unpacked; FLAGS are the program's, as -evidence-small for a rehearsal.
+# python3), WORK a folder for what is unpacked; FLAGS are the program's, as -evidence-small for a rehearsal. What an
+# earlier call left in RECORDS goes on from a folder "earlier" beside this file.
 set -euo pipefail
 records=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 home=$(cd "$(dirname "$0")" && pwd)
 work=${WORK:-${TMPDIR:-/tmp}/dmlx-evidence-$(id -u)}
 mkdir -p "$work/photos" && cd "$work"
+[ ! -d "$home/earlier" ] || [ -e "$records/evidence.json" ] || cp -r "$home"/earlier/. "$records"
 [ -e dmlx.test ] || { xz -dc "$home/dmlx.test.xz" > part && chmod +x part && mv part dmlx.test; }
 [ -d dmlx ] || tar --no-same-owner -xzf "$home/files.tar.gz"
 [ ! -e "$home/photos.tar.xz" ] || [ -n "$(ls photos)" ] || tar --no-same-owner -C photos -xJf "$home/photos.tar.xz"
@@ -67,16 +69,14 @@ if [ -z "${GOMLX_BACKEND:-}" ] && [ -n "$python" ]; then
 fi
 export HOME=${HOME:-$work} DMLX_CACHE=$work/cache GOMLX_NO_AUTO_INSTALL=1 DMLX_EVIDENCE_VERSION=$(cat "$home/version")
 cd dmlx/cmd/dmlx # Where the program's tests run.
-failed=0
-"$work/dmlx.test" -test.run '^TestEvidence$' -test.v -test.timeout 0 -evidence "$records" \
-  -evidence-time "${EVIDENCE_TIME:-8m30s}" "${more[@]}" || failed=$?
-[ ! -d "$records/runs" ] || tar -C "$records" --exclude='*.safetensors' -czf "$records/runs.tgz" runs
-exit $failed
+"$work/dmlx.test" -test.run '^TestEvidence$' -test.v -test.timeout 0 -evidence "$records" -evidence-store "$work/runs" \
+  -evidence-time "${EVIDENCE_TIME:-8m30s}" "${more[@]}"
 THERE
 chmod +x "$out/evidence.sh"
 du -sk "$out"/* | sort -rn
 [ "$(du -sk "$out" | cut -f1)" -le 61440 ] || { echo "more than 60 MiB"; exit 1; }
 echo "There, each call until nothing is \"not run\":"
 echo "  $(basename "$out")/evidence.sh RECORDS"
-echo "Bring RECORDS/evidence.json and runs.tgz back. Put the former into dmlx/cmd/dmlx/internal/peer/testdata, then:"
+echo "Bring what is in RECORDS back, into $(basename "$out")/earlier before the next call. At the end put evidence.json into"
+echo "dmlx/cmd/dmlx/internal/peer/testdata, and table2.json, results of runs, into dmlx/runs/bundled, then:"
 echo "  go test ./dmlx/cmd/dmlx -run EvidencePage -regen"
