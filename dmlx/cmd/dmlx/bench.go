@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
@@ -15,7 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-func newBench(a *app) *cobra.Command {
+func newBench(a *cli.App) *cobra.Command {
 	var only []string
 	var backendName string
 	names := bench.Names()
@@ -37,7 +39,7 @@ repository: go test ./dmlx/cmd/dmlx -run '^$' -bench Losses -peer PYTHON`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range only {
 				if !slices.Contains(names, name) {
-					return usagef("--only %s: want one of %s", name, strings.Join(names, ", "))
+					return cli.Usagef("--only %s: want one of %s", name, strings.Join(names, ", "))
 				}
 			}
 			if backendName != "" {
@@ -45,21 +47,21 @@ repository: go test ./dmlx/cmd/dmlx -run '^$' -bench Losses -peer PYTHON`,
 					return err
 				}
 			}
-			c, err := a.backend()
+			c, err := a.Backend()
 			if err != nil {
 				return err
 			}
 			var lines []bench.Measurement
 			s := bench.Session{Choice: c.Choice, Report: func(m bench.Measurement) {
 				lines = append(lines, m)
-				if !a.json {
-					fmt.Fprintln(a.stdout, m)
+				if !a.JSON {
+					fmt.Fprintln(a.Stdout, m)
 				}
 			}}
-			if err := s.Run(cmd.Context(), only...); err != nil || !a.json {
+			if err := s.Run(cmd.Context(), only...); err != nil || !a.JSON {
 				return err
 			}
-			return a.print(benchOutput(c.Choice, lines), "")
+			return a.Print(benchOutput(c.Choice, lines), "")
 		},
 	}
 	f := cmd.Flags()

@@ -22,8 +22,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 )
 
@@ -131,14 +132,17 @@ func writeBenchRecord() error {
 	if err != nil {
 		return err
 	}
-	err = (&app{stdout: file, json: true}).print(benchOutput(choice, benchRecorded), "")
+	a := cli.New(context.Background(), file, io.Discard)
+	a.JSON = true
+	err = a.Print(benchOutput(choice, benchRecorded), "")
 	return errors.Join(err, file.Close())
 }
 
 // quietApp returns a command whose output is lost.
-func quietApp(store string) *app {
-	return &app{ctx: context.Background(), stdout: io.Discard, stderr: io.Discard, line: progress.New(io.Discard),
-		warned: new(sync.Map), opening: new(sync.Once), storeDir: store}
+func quietApp(store string) *cli.App {
+	a := cli.New(context.Background(), io.Discard, io.Discard)
+	a.StoreDir = store
+	return a
 }
 
 // merged returns measurements of which those of one thing are one.
@@ -285,7 +289,7 @@ nb.Show(nb.Must(figures.TripletDiagram(figures.Diagram{Field: figures.Field{Titl
 )
 
 func (s *session) cell(ctx context.Context) error {
-	l, err := quietApp(os.TempDir()).lab()
+	l, err := notebook.Lab(quietApp(os.TempDir()))
 	if err != nil {
 		return err
 	}

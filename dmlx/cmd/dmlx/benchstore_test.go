@@ -53,7 +53,11 @@ func (s *session) store(ctx context.Context) error {
 		do   func() error
 	}{
 		{"list of all runs", func() error { _, err := store.List(); return err }},
-		{"dmlx runs list", func() error { return quietApp(store.Dir).listRuns(false) }},
+		{"dmlx runs list", func() error {
+			root := newRoot(quietApp(store.Dir))
+			root.SetArgs([]string{"runs", "list"})
+			return root.ExecuteContext(ctx)
+		}},
 		{storeStudy + " from the store", func() error {
 			r, err := paper.Make(ctx, storeStudy, request)
 			if err == nil && r.Table.Missing > 0 {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -33,7 +35,7 @@ var shells = []struct {
 	{"fish", func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) }},
 }
 
-func newCompletion(a *app) *cobra.Command {
+func newCompletion(a *cli.App) *cobra.Command {
 	names := make([]string, len(shells))
 	for i, s := range shells {
 		names[i] = s.name
@@ -58,9 +60,9 @@ For all users of a machine: /usr/share/bash-completion/completions/dmlx, /usr/lo
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.Index(names, args[0])
 			if i < 0 {
-				return usagef("no script for %q: want %s", args[0], strings.Join(names, ", "))
+				return cli.Usagef("no script for %q: want %s", args[0], strings.Join(names, ", "))
 			}
-			return shells[i].write(cmd.Root(), a.stdout)
+			return shells[i].write(cmd.Root(), a.Stdout)
 		},
 	}
 }
@@ -91,7 +93,7 @@ func fixed(names []string, directive cobra.ShellCompDirective) completer {
 }
 
 // completeFlags completes the values of flags, which mean the same in all commands, and the arguments of commands.
-func completeFlags(root *cobra.Command, a *app) {
+func completeFlags(root *cobra.Command, a *cli.App) {
 	sets := datasets.Names()
 	var published []string
 	for _, s := range datasets.Sources() {
@@ -116,8 +118,15 @@ func completeFlags(root *cobra.Command, a *app) {
 		"dmlx data info": oneOf(published...), "dmlx data verify": oneOf(published...), "dmlx data get": oneOf(published...),
 		"dmlx weights get": oneOf(backbone.Arches()...), "dmlx weights info": networkOr(),
 	}
+	arguments["dmlx rule"] = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completeRule(cmd, args, typed)
+	}
 	for _, of := range []string{"show", "look", "compare", "remove", "export"} {
-		arguments["dmlx runs "+of] = a.completeRun
+		arguments["dmlx runs "+of] = completeRun(a)
 	}
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -190,23 +199,25 @@ func completeExchange(_ *cobra.Command, _ []string, typed string) ([]cobra.Compl
 }
 
 // completeRun completes the name of a run in the store, with its rule or loss. It only reads the store.
-func (a *app) completeRun(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const most = 50 // A store may have a hundred thousand runs.
-	store := &runs.Store{Dir: a.storePath()}
-	entries, _ := os.ReadDir(store.Dir)
-	var out []string
-	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), typed) || strings.Trim(e.Name(), "0123456789abcdef") != "" {
-			continue
+func completeRun(a *cli.App) completer {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		const most = 50 // A store may have a hundred thousand runs.
+		store := &runs.Store{Dir: a.StorePath()}
+		entries, _ := os.ReadDir(store.Dir)
+		var out []string
+		for _, e := range entries {
+			if !e.IsDir() || !strings.HasPrefix(e.Name(), typed) || strings.Trim(e.Name(), "0123456789abcdef") != "" {
+				continue
+			}
+			if len(out) == most {
+				break
+			}
+			spec := store.Entry(e.Name()).Spec
+			about := fmt.Sprintf("%s on %s, seed %d", spec.Objective.String(), cmp.Or(spec.Data, "?"), spec.Seed)
+			out = append(out, cobra.CompletionWithDesc(e.Name(), about))
 		}
-		if len(out) == most {
-			break
-		}
-		spec := store.Entry(e.Name()).Spec
-		about := fmt.Sprintf("%s on %s, seed %d", spec.Objective.String(), cmp.Or(spec.Data, "?"), spec.Seed)
-		out = append(out, cobra.CompletionWithDesc(e.Name(), about))
+		return out, cobra.ShellCompDirectiveNoFileComp
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // beginning returns the names that begin with what was typed.
@@ -247,7 +258,7 @@ func newHelp() *cobra.Command {
 				err = of.ValidateArgs(rest)
 			}
 			if err != nil {
-				return usage(err)
+				return cli.Usage(err)
 			}
 			of.InitDefaultHelpFlag()
 			return of.Help()

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
+
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
 )
 
-func newDoctor(a *app) *cobra.Command {
+func newDoctor(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the backend that computes here, versions and folders, and what is missing",
@@ -18,9 +21,9 @@ Python, JupyterLab, and the folders of the cache and the runs. The last lines na
 		Example: "  dmlx doctor\n  dmlx doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, _ := a.lab() // Nil if cells could not be compiled here.
-			r := doctor.Examine(cmd.Context(), a.storePath(), l)
-			if err := a.print(r, strings.TrimRight(r.Text(), "\n")); err != nil {
+			l, _ := notebook.Lab(a) // Nil if cells could not be compiled here.
+			r := doctor.Examine(cmd.Context(), a.StorePath(), l)
+			if err := a.Print(r, strings.TrimRight(r.Text(), "\n")); err != nil {
 				return err
 			}
 			if r.Backend == nil {

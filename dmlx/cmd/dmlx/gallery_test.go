@@ -53,7 +53,7 @@ func TestGallery(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	// A gallery and its images can be moved together, and hold no path of the machine.
-	raw, err := os.ReadFile(filepath.Join(in("G"), galleryFile))
+	raw, err := os.ReadFile(filepath.Join(in("G"), "gallery.json"))
 	if err != nil || strings.Contains(string(raw), dir) || !strings.Contains(string(raw), `"../photos"`) {
 		t.Errorf("%v %s", err, raw)
 	}
@@ -90,7 +90,7 @@ func TestGallery(t *testing.T) {
 	}
 	// An index may come from somebody else.
 	for what, text := range map[string]string{"cut off": "{", "long": "[" + strings.Repeat("{},", 1<<19) + "{}]"} {
-		if err := os.WriteFile(filepath.Join(in("G"), galleryFile), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(in("G"), "gallery.json"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if code, _, stderr := invoke(t, "gallery", "query", in("G"), photo); !failed(code) || len(stderr) > 1000 {
@@ -140,7 +140,7 @@ func TestGalleryOfFeatures(t *testing.T) {
 		}
 	}
 	object(t, "gallery", "index", "--features", filepath.Join(in("G"), "rows.npy"), "--out", in("G"))
-	if kept, err := os.ReadFile(filepath.Join(in("G"), galleryNames)); err != nil || string(kept) != names {
+	if kept, err := os.ReadFile(filepath.Join(in("G"), "rows.names.txt")); err != nil || string(kept) != names {
 		t.Errorf("%v %q", err, kept)
 	}
 	kept, _, err := npy.ReadInt64(filepath.Join(in("G"), "rows.labels.npy"))

@@ -126,9 +126,9 @@ func TestJobStopsWithItsParent(t *testing.T) {
 
 func TestJobsOutOfRange(t *testing.T) {
 	for _, n := range []int{-1, 9999999999999999} {
-		if err := setJobs(&runs.Options{Jobs: n}, nil, presets.Preset{}); err == nil ||
-			!strings.Contains(err.Error(), fmt.Sprint("--jobs ", n)) {
-			t.Error(err)
+		_, _, stderr := invoke(t, "train", "--store", t.TempDir(), "--jobs", fmt.Sprint(n))
+		if !strings.Contains(stderr, fmt.Sprintf("--jobs %d: want a number of runs", n)) {
+			t.Error(stderr)
 		}
 	}
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"github.com/gradient-surgery/dml/dmlx/scores"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
 // tinyPreset writes a preset of the user's own whose runs take a tenth of a second.
@@ -179,20 +180,6 @@ func TestTrainSeveral(t *testing.T) {
 		alone := !slices.ContainsFunc(all, func(other string) bool { return other != hash && other[0] == hash[0] })
 		if alone && object(t, "runs", "show", hash[:1], "--store", store)["run"] != hash {
 			t.Errorf("%s is not found by %s", hash, hash[:1])
-		}
-	}
-}
-
-func TestParseSeeds(t *testing.T) {
-	for text, want := range map[string][]uint64{"3": {3}, "1-3": {1, 2, 3}, "1,3-4, 9": {1, 3, 4, 9}, "0-0": {0},
-		"18446744073709551615": {18446744073709551615}} {
-		if got, err := parseSeeds(text); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "x", "3-1", "1-", "-1", "1,,2", "1-99999999", "0.5"} {
-		if got, err := parseSeeds(text); err == nil || !isUsage(err) {
-			t.Errorf("%q: %d, %v", text, got, err)
 		}
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 func TestLookIntoRuns(t *testing.T) {
@@ -62,19 +59,5 @@ func TestLookIntoRuns(t *testing.T) {
 	if code, _, stderr = invoke(t, "runs", "look", "zz", "--store", store); code != 1 ||
 		!strings.Contains(stderr, "no run") {
 		t.Errorf("no run: %d %s", code, stderr)
-	}
-}
-
-// Options of runs that differ are rows of their own.
-func TestSideBySide(t *testing.T) {
-	plain, adam := &runs.Result{Hash: "one"}, &runs.Result{Hash: "two"}
-	adam.Spec.Optimizer, adam.Spec.FreezeBN = "adam", train.FreezeAll
-	body := sideBySide([]*runs.Result{plain, adam})
-	rows := make(map[string]bool)
-	for line := range strings.Lines(body) {
-		rows[strings.Join(strings.Fields(line), " ")] = true
-	}
-	if !rows["optimizer sgd adam"] || !rows["frozen batch normalization – all"] || strings.Contains(body, "schedule") {
-		t.Error(body)
 	}
 }

@@ -21,12 +21,18 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/data"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embedding"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/gradients"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
@@ -43,25 +49,24 @@ func main() {
 
 // run runs the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out := &checkedWriter{Writer: text.Cleaner{Writer: stdout}}
-	a := &app{ctx: ctx, stdout: out, stderr: text.Cleaner{Writer: stderr},
-		line: progress.New(stderr), warned: new(sync.Map),
-		opening: new(sync.Once), columns: columnsOf(stdout)}
+	a := cli.New(ctx, stdout, stderr)
+	out := &checkedWriter{Writer: a.Stdout}
+	a.Stdout = out
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	a.line.End()
-	if err == nil || errors.Is(err, errDry) {
+	a.Line.End()
+	if err == nil || errors.Is(err, training.ErrDry) {
 		err = out.err
 	}
 	if err == nil {
 		return 0
 	}
 	f := failureOf(ctx, err)
-	a.logf("dmlx: %s", f.Message)
+	a.Logf("dmlx: %s", f.Message)
 	if wantsJSON(args) && out.written == 0 { // Else the result has been printed, and an error follows from it.
-		a.json = true
-		if err := a.print(map[string]failure{"error": f}, ""); err != nil {
+		a.JSON = true
+		if err := a.Print(map[string]failure{"error": f}, ""); err != nil {
 			return exitFailed
 		}
 	}
@@ -79,7 +84,7 @@ func failureOf(ctx context.Context, err error) failure {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return failure{stopped(err), "stopped", exitInterrupted}
-	case isUsage(err):
+	case cli.IsUsage(err):
 		return failure{text.OneLine(err.Error()) + suggestion(err), "usage", exitUsage}
 	}
 	return failure{text.OneLine(err.Error()), "failed", exitFailed}
@@ -113,8 +118,8 @@ func stopped(err error) string {
 }
 
 // newRoot returns the command tree.
-func newRoot(a *app) *cobra.Command {
-	var printVersion bool
+func newRoot(a *cli.App) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "dmlx",
 		Short: "Deep metric learning by composed gradients: train, reproduce, inspect",
@@ -133,52 +138,52 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 			if err := checkRequired(cmd); err != nil {
 				return err
 			}
-			if a.preset == "" {
+			if a.Preset == "" {
 				return nil
 			}
-			_, err := presets.Load(a.preset)
-			return usage(err)
+			_, err := presets.Load(a.Preset)
+			return cli.Usage(err)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if printVersion {
-				return a.printVersion()
+			if version {
+				return printVersion(a)
 			}
 			return cmd.Help()
 		},
 	}
-	root.Flags().BoolVar(&printVersion, "version", false, "print the version, like dmlx version")
+	root.Flags().BoolVar(&version, "version", false, "print the version, like dmlx version")
 	root.SetFlagErrorFunc(flagError)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
 	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces it.
 	root.SetHelpCommand(newHelp())
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.preset, "preset", "",
+	flags.StringVar(&a.Preset, "preset", "",
 		"size of data set, network and training: "+strings.Join(presets.Names(), ", ")+
 			", or a TOML file with a preset of your own (default quick)")
-	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default: DMLX_STORE, else runs/ in the repository)")
-	flags.BoolVar(&a.json, "json", false, "print the result as one JSON object")
+	flags.StringVar(&a.StoreDir, "store", "", "folder of the runs (default: DMLX_STORE, else runs/ in the repository)")
+	flags.BoolVar(&a.JSON, "json", false, "print the result as one JSON object")
 	root.AddCommand(
-		newTrain(a),
-		newReproduce(a),
-		newSearch(a),
-		newRuns(a),
-		newData(a),
-		newRecall(a),
-		newEmbed(a),
-		newGallery(a),
-		newPretrain(a),
-		newWeights(a),
-		newGradient(a),
-		newDissect(a),
-		newRule(a),
+		training.NewTrain(a),
+		training.NewReproduce(a),
+		training.NewSearch(a),
+		stored.NewRuns(a),
+		data.NewData(a),
+		embedding.NewRecall(a),
+		embedding.NewEmbed(a),
+		embedding.NewGallery(a),
+		training.NewPretrain(a),
+		embedding.NewWeights(a),
+		gradients.NewGradient(a),
+		gradients.NewDissect(a),
+		gradients.NewRule(a),
 		newBench(a),
-		newLab(a),
-		newPage(a),
+		notebook.NewLab(a),
+		notebook.NewPage(a),
 		newDoctor(a),
 		newVersion(a),
 		newCompletion(a),
-		newJob(a),
+		training.NewJob(a),
 	)
 	fitFlags(root)
 	strict(root)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
@@ -22,36 +22,6 @@ const (
 	exitInterrupted = 130 // As a shell reports an interrupt.
 )
 
-// usageError is an error of the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// usage turns an error into one of the command line; nil stays nil.
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return usageError{err}
-}
-
-func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
-
-// isUsage tells whether an error is one of the command line: of its form, or of a name or value in it that nothing but
-// another command line can make right. A file that is not there is none.
-func isUsage(err error) bool {
-	_, is := errors.AsType[usageError](err)
-	_, name := errors.AsType[*datasets.NameError](err)
-	return (is || name || errs.IsInvalid(err)) && !errors.Is(err, fs.ErrNotExist)
-}
-
-// require marks flags that must be given, and not empty.
-func require(cmd *cobra.Command, names ...string) {
-	for _, name := range names {
-		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
-	}
-}
-
 // checkRequired checks them, as cobra does later, whose error would count as a failure.
 func checkRequired(cmd *cobra.Command) error {
 	err := cmd.ValidateRequiredFlags()
@@ -60,7 +30,7 @@ func checkRequired(cmd *cobra.Command) error {
 			err = fmt.Errorf("--%s is empty: want %s", f.Name, f.Usage)
 		}
 	})
-	return usage(err)
+	return cli.Usage(err)
 }
 
 // strict turns cobra's errors about the arguments of a command and its subcommands into errors of the command line. An
@@ -76,13 +46,13 @@ func strict(cmd *cobra.Command) {
 			return nil
 		}
 		if len(args) == 0 || !cmd.HasAvailableSubCommands() {
-			return usagef("%w; usage: %s", err, cmd.UseLine())
+			return cli.Usagef("%w; usage: %s", err, cmd.UseLine())
 		}
 		cmd.SuggestionsMinimumDistance = 2
 		if meant := cmd.SuggestionsFor(args[0]); len(meant) > 0 {
-			return usagef("%w; did you mean %s?", err, strings.Join(meant, " or "))
+			return cli.Usagef("%w; did you mean %s?", err, strings.Join(meant, " or "))
 		}
-		return usagef("%w; %s --help lists them", err, cmd.CommandPath())
+		return cli.Usagef("%w; %s --help lists them", err, cmd.CommandPath())
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.DefValue == "[]" {
@@ -98,7 +68,7 @@ func strict(cmd *cobra.Command) {
 func flagError(cmd *cobra.Command, err error) error {
 	unknown, is := errors.AsType[*pflag.NotExistError](err)
 	if !is {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -107,14 +77,14 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	})
 	if near := errs.Nearest(unknown.GetSpecifiedName(), names); near != "" {
-		return usagef("%w; did you mean --%s?", err, near)
+		return cli.Usagef("%w; did you mean --%s?", err, near)
 	}
-	return usagef("%w; %s --help lists them", err, cmd.CommandPath())
+	return cli.Usagef("%w; %s --help lists them", err, cmd.CommandPath())
 }
 
 // Cobra has one list of template functions for all commands. The flags of a help text are fitted to a terminal.
 func init() {
-	cobra.AddTemplateFunc("fitted", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(columnsOf(os.Stdout)) })
+	cobra.AddTemplateFunc("fitted", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(cli.ColumnsOf(os.Stdout)) })
 }
 
 // fitFlags lets a command and those below it fit their flags to a terminal.

@@ -12,12 +12,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 )
 
 // The exit code tells a wrong command line from a command that failed.
@@ -141,12 +141,12 @@ func TestStoppedCommands(t *testing.T) {
 func TestBackendOnce(t *testing.T) {
 	t.Setenv("GOMLX_BACKEND", "go")
 	var stderr bytes.Buffer
-	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: &stderr, opening: new(sync.Once)}
-	first, err := a.backend()
+	a := cli.New(t.Context(), io.Discard, &stderr)
+	first, err := a.Backend()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := a.backend(); err != nil || second != first {
+	if second, err := a.Backend(); err != nil || second != first {
 		t.Errorf("another backend: %v", err)
 	}
 	if n := strings.Count(stderr.String(), first.Choice.String()); n != 1 {
@@ -185,7 +185,7 @@ func TestFullDisk(t *testing.T) {
 // Each command's help has an example, which its flags accept.
 func TestExamples(t *testing.T) {
 	newTree := func() *cobra.Command {
-		return newRoot(&app{ctx: context.Background(), stdout: io.Discard, stderr: io.Discard})
+		return newRoot(cli.New(context.Background(), io.Discard, io.Discard))
 	}
 	var check func(*cobra.Command)
 	check = func(cmd *cobra.Command) {
@@ -249,8 +249,8 @@ func TestFitted(t *testing.T) {
 	args := []string{"reproduce", "table4", "--cached-only"}
 	_, plain, _ := invoke(t, args...)
 	var out bytes.Buffer
-	a := &app{ctx: t.Context(), stdout: &out, stderr: io.Discard, line: progress.New(io.Discard), columns: 80,
-		warned: new(sync.Map), opening: new(sync.Once)}
+	a := cli.New(t.Context(), &out, io.Discard)
+	a.Columns = 80
 	root := newRoot(a)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(t.Context()); err != nil {
@@ -267,7 +267,7 @@ func TestFitted(t *testing.T) {
 	if wide(plain) < 10 || wide(out.String()) > 0 {
 		t.Errorf("%d wide lines in a pipe, %d in a terminal", wide(plain), wide(out.String()))
 	}
-	if columnsOf(&out) != 0 || columnsOf(os.Stderr) < 0 {
+	if cli.ColumnsOf(&out) != 0 || cli.ColumnsOf(os.Stderr) < 0 {
 		t.Error("a buffer has the width of a terminal")
 	}
 	if _, help, _ := invoke(t, "reproduce", "--help"); wide(help) < 5 || !strings.Contains(help, "Global Flags:") {
@@ -277,8 +277,9 @@ func TestFitted(t *testing.T) {
 
 func TestUsageErrorsWrap(t *testing.T) {
 	t.Parallel()
-	if usage(nil) != nil || !errors.Is(usage(io.EOF), io.EOF) || !isUsage(fmt.Errorf("x: %w", usage(io.EOF))) ||
-		isUsage(io.EOF) {
+	if cli.Usage(nil) != nil || !errors.Is(cli.Usage(io.EOF), io.EOF) ||
+		!cli.IsUsage(fmt.Errorf("x: %w", cli.Usage(io.EOF))) ||
+		cli.IsUsage(io.EOF) {
 		t.Error("an error of the command line is lost, or made")
 	}
 }

@@ -3,20 +3,22 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/version"
 )
 
-func newVersion(a *app) *cobra.Command {
+func newVersion(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program, of Go and of the backends",
 		Example: "  dmlx version\n  dmlx version --json",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return a.printVersion() },
+		RunE:    func(*cobra.Command, []string) error { return printVersion(a) },
 	}
 }
 
-func (a *app) printVersion() error {
+func printVersion(a *cli.App) error {
 	v := version.Get()
-	return a.print(v, v.String())
+	return a.Print(v, v.String())
 }

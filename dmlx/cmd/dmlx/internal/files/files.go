@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -197,4 +198,41 @@ func WritePairs(path string, parts *dissect.Implied) error {
 	}
 	w.Flush()
 	return durable.WriteFile(path, out.Bytes(), 0o644)
+}
+
+// SayZero logs how many rows of a file have no direction, and returns that number. names, of the rows, may be nil.
+func SayZero(logf func(format string, args ...any), e *retrieval.Embeddings, file string, names []string) int {
+	var rows []int
+	for i := range e.N {
+		if IsZero(e.Values[i*e.Dim : (i+1)*e.Dim]) {
+			rows = append(rows, i)
+		}
+	}
+	if len(rows) > 0 {
+		logf("%d of %d rows of %s are zero and have no direction, so that they are similar to nothing: %s", len(rows), e.N,
+			file, FirstOf(rows, names))
+	}
+	return len(rows)
+}
+
+// FirstOf names the first of some rows and counts the others. names may be nil.
+func FirstOf(rows []int, names []string) string {
+	const most = 3
+	var out []string
+	for _, i := range rows[:min(len(rows), most)] {
+		text := fmt.Sprintf("row %d", i)
+		if names != nil {
+			text += ", " + names[i]
+		}
+		out = append(out, text)
+	}
+	if more := len(rows) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, "; ")
+}
+
+// IsZero tells whether all values are zero.
+func IsZero(x []float32) bool {
+	return !slices.ContainsFunc(x, func(v float32) bool { return v != 0 })
 }

@@ -1,0 +1,168 @@
+// Package cli is what all commands share: common flags, the store and the backend, output, and errors of the command
+// line.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/term"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// App holds the common flags and the outputs of all commands.
+type App struct {
+	Preset   string // "" if not given.
+	StoreDir string // "" if not given.
+	JSON     bool
+
+	Stdout, Stderr io.Writer
+	Columns        int            // Of the terminal that Stdout is; 0 if it is none.
+	Line           *progress.Line // On Stderr.
+
+	ctx             context.Context // Ends when the command is interrupted.
+	width, typeface string          // Of figures, see [App.CheckStyle].
+	style           figures.Style
+	warned          sync.Map // The warnings that were printed.
+
+	opening   sync.Once // Of the backend.
+	trainer   *train.Trainer
+	noBackend error
+}
+
+// New returns the state of a command that prints to these writers. Its context ends when it is interrupted.
+func New(ctx context.Context, stdout, stderr io.Writer) *App {
+	return &App{ctx: ctx, Stdout: text.Cleaner{Writer: stdout}, Stderr: text.Cleaner{Writer: stderr},
+		Line: progress.New(stderr), Columns: ColumnsOf(stdout)}
+}
+
+// ColumnsOf returns the width of the terminal that a writer is, or 0 if it is a file or a pipe.
+func ColumnsOf(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
+// Logf prints a line on standard error.
+func (a *App) Logf(format string, args ...any) {
+	fmt.Fprintf(a.Stderr, format+"\n", args...)
+}
+
+// Note prints a line on standard error, and ends that of the progress.
+func (a *App) Note(text string) {
+	a.Line.End()
+	a.Logf("%s", text)
+}
+
+// Print prints a result: v as one JSON object with --json, else text, which is fitted to a terminal.
+func (a *App) Print(v any, body string) error {
+	if !a.JSON {
+		if a.Columns > 0 {
+			body = text.Fit(body, a.Columns)
+		}
+		_, err := fmt.Fprintln(a.Stdout, body)
+		return err
+	}
+	enc := json.NewEncoder(a.Stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// StorePath returns the folder of the run store: --store, else DMLX_STORE, else runs/ in this repository, else runs/ in
+// the working directory.
+func (a *App) StorePath() string {
+	if dir := cmp.Or(a.StoreDir, os.Getenv("DMLX_STORE")); dir != "" {
+		return dir
+	}
+	if root, err := checkout.Root(); err == nil {
+		return filepath.Join(root, "runs")
+	}
+	return "runs"
+}
+
+// Store opens the run store. Its warnings go to standard error.
+func (a *App) Store() (*runs.Store, error) {
+	s, err := runs.OpenStore(a.StorePath())
+	if err != nil {
+		return nil, err
+	}
+	s.DataOptions = a.DataOptions()
+	return s, nil
+}
+
+// Find opens the run store and finds a run by its name or first digits.
+func (a *App) Find(prefix string) (store *runs.Store, hash string, err error) {
+	if store, err = a.Store(); err == nil {
+		hash, err = store.Find(prefix)
+	}
+	return store, hash, err
+}
+
+// DataOptions returns the options with which data sets are opened: an interrupt ends the decoding of their images, and
+// standard error shows its progress.
+func (a *App) DataOptions() runs.DataOptions {
+	return runs.DataOptions{Context: a.ctx, Warn: a.Warn, Decoded: func(data string, done, total int) {
+		a.Line.Show("%s: %s", data, runs.Progress{Progress: train.Progress{Decoded: done, Images: total}}.OnImages())
+		if done == total {
+			a.Line.End()
+		}
+	}}
+}
+
+// Warn prints a warning once, though a data set is opened for its digest and again by each run on it.
+func (a *App) Warn(message string) {
+	if _, said := a.warned.LoadOrStore(message, true); !said {
+		a.Note("warning: " + message)
+	}
+}
+
+// Backend opens the backend once, and prints its name and the reason for it on standard error. If it is a slow Go
+// Backend without SIMD, a second line says how to build the program with SIMD.
+func (a *App) Backend() (*train.Trainer, error) { return a.BackendFor(false) }
+
+// BackendFor is backend for light work, see [runs.Spec.Light], or for any other.
+func (a *App) BackendFor(light bool) (*train.Trainer, error) {
+	a.opening.Do(func() {
+		open := train.Open
+		if light {
+			open = train.OpenLight
+		}
+		if a.trainer, a.noBackend = open(); a.noBackend == nil {
+			a.Logf("%s", a.trainer.Choice)
+			if !light {
+				a.AdviseSIMD(a.trainer.Choice)
+			}
+		}
+	})
+	return a.trainer, a.noBackend
+}
+
+// AdviseSIMD prints how to build the program with SIMD if the backend would be faster with it.
+func (a *App) AdviseSIMD(c *backend.Choice) {
+	if c.Name == "go" && !c.SIMD && runtime.GOARCH == "amd64" {
+		a.Logf("With SIMD the Go backend multiplies matrices about ten times as fast: %s", doctor.BuildWithSIMD())
+	}
+}

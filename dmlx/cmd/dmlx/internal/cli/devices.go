@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// AddDevices adds the flag for the number of devices. n becomes 0 if it is not given, and [train.AllDevices] for all.
+func AddDevices(f *pflag.FlagSet, n *int) {
+	f.Var((*deviceCount)(n), "devices", "number of devices, such as GPUs, that share the rows of each batch, or all "+
+		"(default 1); changes nothing but rounding")
+}
+
+// deviceCount is the value of --devices.
+type deviceCount int
+
+func (*deviceCount) Type() string { return "N|all" }
+
+func (d *deviceCount) String() string {
+	switch *d {
+	case 0:
+		return ""
+	case train.AllDevices:
+		return "all"
+	}
+	return strconv.Itoa(int(*d))
+}
+
+func (d *deviceCount) Set(text string) error {
+	if text == "all" {
+		*d = train.AllDevices
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return Usagef("want a number of devices from 1 on, or all")
+	}
+	*d = deviceCount(n)
+	return nil
+}
+
+// BackendOn is backend on a number of devices.
+func (a *App) BackendOn(devices int) (*train.Trainer, error) {
+	t, err := a.Backend()
+	return OnDevices(t, err, devices)
+}
+
+// OnDevices returns a trainer that was opened, or its error, on a number of devices.
+func OnDevices(t *train.Trainer, err error, devices int) (*train.Trainer, error) {
+	if err != nil {
+		return nil, err
+	}
+	t, err = t.OnDevices(devices)
+	return t, Usage(err)
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/dmlx/report"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// Pictures returns the descriptions of a report's parts by name, and writes the parts to the folder out in all formats
+// unless it is empty. A part that cannot be shown is left out with a warning.
+func (a *App) Pictures(r *report.Report, out, prefix string) (words map[string]string, files []string, err error) {
+	words, files = make(map[string]string), []string{} // An array in JSON, even if empty.
+	for _, p := range r.Parts {
+		if err := figures.Failure(p.Of); err != nil {
+			words[p.Name] = fmt.Sprintf("not shown: %v", err)
+			a.Logf("%s: not shown: %v", p.Name, err)
+			continue
+		}
+		if f, ok := p.Of.(*figures.Figure); ok {
+			words[p.Name] = f.Alt
+		} else if text, err := figures.Bytes(p.Of, "txt"); err != nil {
+			return nil, nil, err
+		} else {
+			words[p.Name] = strings.TrimRight(string(text), "\n")
+		}
+		if out == "" {
+			continue
+		}
+		saved, err := a.SaveAll(p.Of, filepath.Join(out, prefix+"-"+p.Name))
+		if err != nil {
+			return nil, nil, err
+		}
+		files = append(files, saved...)
+	}
+	return words, files, nil
+}
+
+// AddStyle adds the flags of how figures are drawn. [App.CheckStyle] reads them.
+func (a *App) AddStyle(f *pflag.FlagSet) {
+	f.StringVar(&a.width, "width", "", "width of the figures of --out, with text of the same size, as in 240pt or 3.3in "+
+		"(default: each one's own)")
+	f.StringVar(&a.typeface, "typeface", "sans", "typeface of the figures of --out: sans or serif")
+	f.BoolVar(&a.style.NoProvenance, "no-provenance", false, "leave out the line under the PDF figures of --out that "+
+		"says where they are from; SVG and PNG keep it")
+}
+
+// CheckStyle reads the flags of addStyle, which belong to a folder for the output.
+func (a *App) CheckStyle(out string) error {
+	s, err := figures.ParseStyle(a.width, a.typeface)
+	if err != nil {
+		return Usage(err)
+	}
+	s.NoProvenance = a.style.NoProvenance
+	if a.style = s; out == "" && s != (figures.Style{}) {
+		return Usagef("--width, --typeface and --no-provenance are for files: add --out DIR")
+	}
+	return nil
+}
+
+// SaveAll writes a picture or table to files with the format as extension, in all formats except text, which is
+// printed. A figure that is too wide for the width that is asked for keeps its own, with a warning.
+func (a *App) SaveAll(of figures.Output, name string) (files []string, err error) {
+	if drawn, err := a.style.Apply(of); err == nil {
+		of = drawn
+	} else {
+		a.Logf("%s: %v", name, err)
+		own := a.style
+		own.Width = 0
+		if of, err = own.Apply(of); err != nil {
+			return nil, err
+		}
+	}
+	for _, format := range of.Formats() {
+		if format == "txt" {
+			continue
+		}
+		path := name + "." + format
+		if err := figures.Save(of, path); err != nil {
+			return nil, err
+		}
+		files = append(files, path)
+	}
+	return files, nil
+}
+
+// FilesText lists the files that were written.
+func FilesText(files []string) string {
+	if len(files) == 0 {
+		return ""
+	}
+	return "\n\nwrote " + strings.Join(files, "\n      ")
+}

@@ -1,0 +1,250 @@
+// Package data has the commands about the data sets of the paper, and folders of images.
+package data
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+)
+
+// NewData lists, downloads and checks data sets.
+func NewData(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "data",
+		Short: "List, download and check the paper's data sets: CUB, CAR, SOP, In-shop",
+		Long: `List, download and check the paper's data sets: cub, cars, sop and inshop.
+
+They are in the folder data of the working directory, or in the folder that ` + datasets.DataEnv + ` or --root names.
+Each has a folder with its own name or its archive's name. Classes are split as in the paper: the first half is for
+training.`,
+		Example: "  dmlx data list\n  dmlx data get cub\n  dmlx data verify cub",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var root, address string
+	var keep bool
+	list := &cobra.Command{
+		Use:     "list",
+		Short:   "List the data sets, their state on this machine and their sources",
+		Example: "  dmlx data list --root /shared/data",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return listData(a, root) },
+	}
+	info := &cobra.Command{
+		Use:   "info cub|cars|sop|inshop|DIR",
+		Short: "Describe a data set or a folder: splits, classes, image sizes, images that are there twice",
+		Long: `Describe a published data set on this machine, or a folder of images as --data reads it: its splits, their
+classes and images, the sizes of the pictures, and images with the same content, also across training and test.`,
+		Example: "  dmlx data info cub\n  dmlx data info ~/photos",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return dataInfo(a, cmd, args[0], root) },
+	}
+	verify := &cobra.Command{
+		Use:     "verify cub|cars|sop|inshop",
+		Short:   "Check a data set: compare its counts with the published ones and open every image",
+		Example: "  dmlx data verify sop --root /shared/data",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return verifyData(a, cmd, args[0], root) },
+	}
+	get := &cobra.Command{
+		Use:   "get cub|cars|sop|inshop",
+		Short: "Download a data set and unpack it",
+		Long: `Download a data set from its publisher, check it and unpack it.
+
+If the command is stopped, the same command continues the download. An archive that is already in the folder, with its
+published name, is used and kept. A downloaded archive is removed when the data set is complete.`,
+		Example: "  dmlx data get cars",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return getData(a, cmd, args[0], root, address, keep) },
+	}
+	get.Flags().StringVar(&address, "url", "", "address of the archive (default: the publisher's)")
+	get.Flags().BoolVar(&keep, "keep", false, "keep the downloaded archive")
+	for _, sub := range []*cobra.Command{list, info, verify, get} {
+		sub.Flags().StringVar(&root, "root", "",
+			"folder of the data sets, or of this one (default: "+datasets.DataEnv+", else data)")
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+// splitCount is the JSON of a split.
+type splitCount struct {
+	Classes int `json:"classes"`
+	Images  int `json:"images"`
+}
+
+func splitCounts(l *datasets.Listing) map[string]splitCount {
+	counts := make(map[string]splitCount, len(l.Splits))
+	for i := range l.Splits {
+		classes, images := l.Splits[i].Count()
+		counts[l.Splits[i].Name] = splitCount{classes, images}
+	}
+	return counts
+}
+
+// dataText returns a listing as text.
+func dataText(l *datasets.Listing) string {
+	rows := []string{"split\tclasses\timages\t"}
+	for i := range l.Splits {
+		classes, images := l.Splits[i].Count()
+		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t", l.Splits[i].Name, classes, images))
+	}
+	return fmt.Sprintf("%s in %s\n%s", l.Name, l.Root, text.Right(rows...))
+}
+
+func dataInfo(a *cli.App, cmd *cobra.Command, name, root string) error {
+	list := func() (*datasets.Listing, error) { return datasets.List(name, root) }
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		if _, published := datasets.PublishedName(name); !published {
+			list = func() (*datasets.Listing, error) {
+				return datasets.ListFolder(name, func(text string) { a.Logf("%s", text) })
+			}
+		}
+	}
+	l, err := list()
+	if err != nil {
+		return err
+	}
+	differs := l.Complete()
+	if differs != nil {
+		a.Logf("%v", differs)
+	}
+	d, err := l.Describe(datasets.Options{Context: cmd.Context(), Progress: func(done, total int) {
+		a.Line.Show("%s: %d of %d images read", l.Name, done, total)
+	}})
+	a.Line.End()
+	if err != nil {
+		return err
+	}
+	return a.Print(struct {
+		Name     string                `json:"name"`
+		Root     string                `json:"root"`
+		Complete bool                  `json:"complete"`
+		Splits   map[string]splitCount `json:"splits"`
+		*datasets.Description
+	}{l.Name, l.Root, differs == nil, splitCounts(l), d}, dataText(l)+"\n"+descriptionText(d))
+}
+
+// descriptionText names at most three groups of doubles and three unread files.
+func descriptionText(d *datasets.Description) string {
+	const most = 3
+	out := fmt.Sprintf("%s; pictures of %d×%d to %d×%d pixels, in the middle %d×%d", megabytes(d.Bytes), d.Smallest[0],
+		d.Smallest[1], d.Largest[0], d.Largest[1], d.Median[0], d.Median[1])
+	out += fmt.Sprintf("\n%s of files with the same content, %d of them in train and in another split",
+		text.Count(len(d.Doubles), "group"), d.Across)
+	for _, group := range d.Doubles[:min(most, len(d.Doubles))] {
+		out += "\n  " + strings.Join(group[:min(most, len(group))], " = ")
+	}
+	if len(d.Unread) > 0 {
+		out += fmt.Sprintf("\n%s, neither JPEG nor PNG: %s", text.Count(len(d.Unread), "file"),
+			strings.Join(d.Unread[:min(most, len(d.Unread))], ", "))
+	}
+	return out
+}
+
+func listData(a *cli.App, root string) error {
+	type set struct {
+		datasets.Source
+		Root     string                `json:"root,omitempty"`
+		Splits   map[string]splitCount `json:"splits,omitempty"`
+		Complete bool                  `json:"complete"`
+		Why      string                `json:"why,omitempty"`
+	}
+	var sets []set
+	rows := []string{"data set\tname\tstate\twhere, or how to get it"}
+	for _, source := range datasets.Sources() {
+		s := set{Source: source}
+		state, where := "missing", source.Page
+		if source.URL != "" {
+			where = "dmlx data get " + source.Alias
+		}
+		dir, err := datasets.Find(source.Name, root)
+		var l *datasets.Listing
+		if err == nil {
+			if l, err = datasets.List(source.Name, root); err != nil {
+				s.Root, state, where = dir, "damaged", err.Error()
+			}
+		}
+		if err == nil {
+			s.Root, s.Splits = l.Root, splitCounts(l)
+			state, where = "complete", l.Root
+			err = l.Complete()
+			s.Complete = err == nil
+			if err != nil {
+				state = "differs"
+			}
+		}
+		if err != nil {
+			s.Why = err.Error()
+		}
+		sets = append(sets, s)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", source.Name, source.Alias, state, where))
+	}
+	return a.Print(map[string]any{"sets": sets}, text.Table(rows...))
+}
+
+func verifyData(a *cli.App, cmd *cobra.Command, name, root string) error {
+	l, err := datasets.List(name, root)
+	if err != nil {
+		return err
+	}
+	damaged, err := l.Damaged(datasets.Options{Context: cmd.Context(), Note: a.Note, Progress: func(done, total int) {
+		a.Line.Show("%s: %d of %d images opened", l.Name, done, total)
+	}})
+	a.Line.End()
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.Name, err)
+	}
+	differs := l.Complete()
+	verdict := "as published, and every image can be read"
+	if differs != nil || len(damaged) > 0 {
+		verdict = strings.Join(append(append([]string{"not as published:"}, l.Differs...), damaged...), "\n  ")
+	}
+	if err := a.Print(map[string]any{
+		"name": l.Name, "root": l.Root, "splits": splitCounts(l), "ok": differs == nil && len(damaged) == 0,
+		"differs": append([]string{}, l.Differs...), "missing": append([]string{}, l.Missing...),
+		"damaged": append([]string{}, damaged...),
+	}, dataText(l)+"\n"+verdict); err != nil {
+		return err
+	}
+	if len(damaged) > 0 {
+		more := ""
+		if len(damaged) > 1 {
+			more = fmt.Sprintf(" and %d more", len(damaged)-1)
+		}
+		bad := fmt.Errorf("%d of the images of %s in %s cannot be read: %s%s", len(damaged), l.Name, l.Root, damaged[0], more)
+		if differs == nil {
+			return bad
+		}
+		return fmt.Errorf("%w; %w", differs, bad)
+	}
+	return differs
+}
+
+func getData(a *cli.App, cmd *cobra.Command, name, root, address string, keep bool) error {
+	l, err := datasets.Get(cmd.Context(), name, datasets.GetOptions{Dir: root, URL: address, Keep: keep, Note: a.Note,
+		Progress: func(what string, done, total int64) {
+			if total > 0 {
+				a.Line.Show("%s: %s of %s, %d %%", what, megabytes(done), megabytes(total), 100*done/total)
+			} else {
+				a.Line.Show("%s: %s", what, megabytes(done))
+			}
+		}})
+	a.Line.End()
+	if err != nil {
+		return err
+	}
+	if err := a.Print(map[string]any{"name": l.Name, "root": l.Root, "splits": splitCounts(l)}, dataText(l)); err != nil {
+		return err
+	}
+	return l.Complete()
+}
+
+func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }

@@ -1,0 +1,119 @@
+package embedding
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// newWeightsInfo describes the network of an ONNX file.
+func newWeightsInfo(a *cli.App) *cobra.Command {
+	var options train.Options
+	var size int
+	cmd := &cobra.Command{
+		Use:   "info NET.onnx",
+		Short: "Describe the network of an ONNX file: its input, weights, what would be trained, and its work",
+		Example: "  dmlx weights info vit_small.onnx\n" +
+			"  dmlx weights info vit_small.onnx --train-only 'blocks\\.(10|11)\\.|^norm'\n" +
+			"  dmlx weights info vit_small.onnx --lora 'attn\\.qkv\\.weight@q,v:8'",
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			n, err := train.OpenNetwork(args[0])
+			if err != nil {
+				return err
+			}
+			trains, err := options.Trains()
+			if err != nil {
+				return cli.Usage(err)
+			}
+			p, err := n.Preprocessing()
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if size == 0 {
+				size = n.OpenSize()
+			}
+			if n, _, err = options.Adapt(n); err != nil {
+				return cli.Usage(err)
+			}
+			flop, err := n.Build([2]int{size, size})
+			if err != nil {
+				return fmt.Errorf("%s with images of %d pixels: %w", args[0], size, err)
+			}
+			weights, trained, values, changed := n.Parameters(), 0, 0, 0
+			for _, w := range weights {
+				count := 1
+				for _, d := range w.Shape {
+					count *= d
+				}
+				if values += count; trains(w.Name) {
+					trained, changed = trained+1, changed+count
+				}
+			}
+			operators := n.Counts()
+			notes := append([]string{}, n.Notes...)
+			text := fmt.Sprintf("%s, SHA-256 %s\nimages of %d × %d pixels, mean %v, std %v → %d features, %.0f MFLOP an "+
+				"image\n%d parameters in %d tensors, of which %d in %d are trained\noperators: %s", args[0], n.Digest(), size,
+				size, p.Mean, p.Std, n.Width, float64(flop)/1e6, values, len(weights), changed, trained,
+				strings.Join(operators, ", "))
+			for _, note := range notes {
+				text += "\n" + note
+			}
+			return a.Print(map[string]any{"sha256": n.Digest(), "size": size, "mean": p.Mean, "std": p.Std,
+				"features": n.Width, "flop": flop, "parameters": values, "trained": changed, "tensors": len(weights),
+				"operators": operators, "notes": notes}, text)
+		},
+	}
+	cmd.Flags().StringVar(&options.TrainOnly, "train-only", "", "count what train --train-only would train")
+	cmd.Flags().StringVar(&options.Freeze, "freeze", "", "count what train --freeze would leave")
+	cmd.Flags().StringVar(&options.LoRA, "lora", "", "also count the low-rank matrices that train --lora would train")
+	cmd.Flags().IntVar(&size, "size", 0, "side of the images in pixels (default: the file's)")
+	return cmd
+}
+
+// networkEmbedder returns the network of an ONNX file, of which embed writes the output.
+func networkEmbedder(store *model.Store, path string, n *onnx.Network) (*embedder, error) {
+	p, err := n.Preprocessing()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &embedder{p, n.Width, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
+		return n.Features(scope, backbone.Normalized(pixels, p.Mean, p.Std), backbone.Pass{})
+	}}, n.Init(store, nil)
+}
+
+// trainedNetwork returns the ONNX file of weights that were trained from one: from arch, or from the file that their
+// run names. network is its path, and "" for other weights. name is what errors call the weights.
+func trainedNetwork(a *cli.App, arch, name string, raw []byte, features string) (encoded []byte, network string, dim,
+	crop int, err error) {
+	meta, _ := backbone.Metadata(raw) // Who reads other weights reports the error.
+	file, digest, _ := strings.Cut(meta["model"], "#")
+	if network = arch; !train.IsNetworkFile(arch) {
+		if !train.IsNetworkFile(file) {
+			return nil, "", 0, 0, nil
+		}
+		network = file
+		if store, err := a.Store(); err == nil {
+			if r, err := store.Get(meta["run"]); err == nil {
+				network = r.Spec.NetworkFile
+			}
+		}
+		if n, err := train.OpenNetwork(network); err != nil || !strings.HasPrefix(digest, n.Digest()) {
+			return nil, "", 0, 0, fmt.Errorf("%s: trained from the network %s with the SHA-256 %.64s, which %s is not: name "+
+				"the file by --arch", name, file, digest, network)
+		}
+	}
+	if encoded, dim, crop, err = train.ExportNetwork(network, raw, features == "embedding"); err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return encoded, network, dim, crop, err
+}

@@ -1,0 +1,195 @@
+package embedding
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/heads"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// NewWeights downloads pretrained weights and exports trained ones.
+func NewWeights(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "weights",
+		Short: "Download pretrained weights of ResNets, export trained networks to ONNX, and describe ONNX files",
+		Example: "  dmlx weights get resnet18\n" +
+			"  dmlx weights info net.onnx\n" +
+			"  dmlx weights onnx 077c9a --out net.onnx",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:     "get ARCH",
+		Short:   "Download torchvision's ImageNet weights (V1) of resnet18 or resnet50 from the Hugging Face hub",
+		Example: "  dmlx weights get resnet50",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			arch, err := backbone.ParseArch(args[0])
+			if err != nil {
+				return cli.Usage(err)
+			}
+			path, err := train.FetchWeights(cmd.Context(), arch)
+			if err != nil {
+				return err
+			}
+			return a.Print(map[string]any{"arch": arch, "path": path}, fmt.Sprintf("%s: %s", arch, path))
+		},
+	}, newWeightsONNX(a), newWeightsPEFT(a), newWeightsInfo(a))
+	return cmd
+}
+
+// newWeightsONNX exports a network to ONNX.
+func newWeightsONNX(a *cli.App) *cobra.Command {
+	var arch, features, out string
+	cmd := &cobra.Command{
+		Use:   "onnx {FILE | RUN} --out NET.onnx",
+		Short: "Export a trained network to ONNX, for ONNX Runtime and other programs",
+		Long: `Export a network to ONNX (opset 17), for ONNX Runtime and other programs. FILE is a safetensors file or a state
+dict of torch.save (.pth) with torchvision's names; RUN is a finished run's name or its first digits. A network that
+came from an ONNX file leaves as that file, with its names and the new weights: give the file as --arch if it has moved.
+
+The model's input is "images", float32 [N, 3, H, W]: RGB on the scale 0 to 1, minus the mean and divided by the
+standard deviation in the model's metadata, which also give the size ("resize" and "crop"). Its output is "embeddings",
+float32 [N, D], scaled to length 1, or with --features gap "features", the output of the average pooling. In Python:
+
+    import onnxruntime
+    net = onnxruntime.InferenceSession("net.onnx")
+    prepare = net.get_modelmeta().custom_metadata_map        # resize, crop, mean, std
+    embeddings, = net.run(None, {"images": images})
+
+Of a head on features the input is "features", float32 [N, F], as they were given to the training. The same in PyTorch:
+
+    f = safetensors.safe_open("weights.safetensors", "pt")   # dmlx runs export, or checkpoint/weights-N.safetensors
+    mean, std = json.loads(f.metadata()["feature_mean"]), float(f.metadata()["feature_std"])
+    x = (features - torch.tensor(mean)) / std
+    x = torch.nn.functional.linear(x, f.get_tensor("fc.weight"), f.get_tensor("fc.bias"))
+    embeddings = torch.nn.functional.normalize(x)            # mlp: fc1, relu, fc2`,
+		Example: "  dmlx weights onnx 077c9a --out net.onnx\n" +
+			"  dmlx weights onnx 3f21d0 --out trained.onnx\n" +
+			"  dmlx weights onnx resnet18.pth --features gap --out resnet18.onnx",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFeatures(features); err != nil {
+				return err
+			}
+			if err := cli.CheckOut(args, out); err != nil {
+				return err
+			}
+			raw, name, err := weightsOf(a, args[0])
+			if err != nil {
+				return err
+			}
+			encoded, network, dim, crop, err := trainedNetwork(a, arch, name, raw, features)
+			if err != nil {
+				return err
+			} else if encoded != nil {
+				return writeONNX(a, encoded, out, filepath.Base(network), name, dim, crop)
+			}
+			head, err := heads.Read(raw)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if head != nil {
+				if arch != "" || cmd.Flags().Changed("features") {
+					return cli.Usagef("%s is a head on features: leave out --arch and --features", name)
+				}
+				encoded, err = head.ONNX()
+				if err != nil {
+					return err
+				}
+				if err := durable.WriteFile(out, encoded, 0o644); err != nil {
+					return err
+				}
+				return a.Print(map[string]any{"arch": "head", "dim": head.Dim, "out": out, "features": head.Features},
+					fmt.Sprintf("head of %s, from %d features to %d values, in %s", name, head.Features, head.Dim, out))
+			}
+			store := model.NewStore()
+			defer store.Finalize()
+			o, prepare, width, err := loadNetwork(store, arch, name, raw, features)
+			if err != nil {
+				return err
+			}
+			encoded, err = backbone.EncodeONNX(store, o.Arch, o.Dim, prepare.Metadata())
+			if err != nil {
+				return err
+			}
+			return writeONNX(a, encoded, out, string(o.Arch), name, width, prepare.Crop)
+		},
+	}
+	ArchFlag(cmd, &arch)
+	cmd.Flags().StringVar(&features, "features", "embedding", "gap or embedding")
+	cmd.Flags().StringVar(&out, "out", "", "ONNX file to write")
+	cli.Require(cmd, "out")
+	return cmd
+}
+
+// newWeightsPEFT exports low-rank matrices.
+func newWeightsPEFT(a *cli.App) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "peft {FILE | RUN} --out DIR",
+		Short: "Export the low-rank matrices of train --lora as an adapter that PEFT loads",
+		Long: `Export the low-rank matrices that train --lora has trained, without the network: adapter_model.safetensors and
+adapter_config.json, for peft.PeftModel.from_pretrained(model, DIR) on the PyTorch model that was exported to ONNX.
+Matrices beside several parts of a fused weight become one pair of a higher rank, with zeros: the same network.
+The last layer and weights of --train-only are not in it: dmlx weights onnx exports all, merged.`,
+		Example: "  dmlx weights peft 3f21d0 --out adapter",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			raw, name, err := weightsOf(a, args[0])
+			if err != nil {
+				return err
+			}
+			adapter, config, err := backbone.Adapter(raw)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if err := os.MkdirAll(out, 0o755); err != nil {
+				return err
+			}
+			for file, data := range map[string][]byte{"adapter_model.safetensors": adapter, "adapter_config.json": config} {
+				if err := durable.WriteFile(filepath.Join(out, file), data, 0o644); err != nil {
+					return err
+				}
+			}
+			return a.Print(map[string]any{"out": out}, fmt.Sprintf("low-rank matrices of %s, in %s", name, out))
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "folder to write")
+	cli.Require(cmd, "out")
+	return cmd
+}
+
+// writeONNX writes an ONNX file and says what it has.
+func writeONNX(a *cli.App, encoded []byte, out, arch, of string, dim, crop int) error {
+	if err := durable.WriteFile(out, encoded, 0o644); err != nil {
+		return err
+	}
+	return a.Print(map[string]any{"arch": arch, "dim": dim, "out": out, "crop": crop},
+		fmt.Sprintf("%s of %s, %d values an image of %d pixels, in %s", arch, of, dim, crop, out))
+}
+
+// weightsOf reads the weights of a file or of a finished run, and returns what to call them in errors.
+func weightsOf(a *cli.App, fileOrRun string) (raw []byte, name string, err error) {
+	raw, err = backbone.ReadFile(fileOrRun)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return raw, fileOrRun, err
+	}
+	store, hash, err := a.Find(fileOrRun)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s is no file, and %w", fileOrRun, err)
+	}
+	raw, err = store.Weights(hash)
+	return raw, "run " + hash, err
+}

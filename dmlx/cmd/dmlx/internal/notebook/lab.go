@@ -1,0 +1,481 @@
+// Package notebook has the commands that open notebooks and the page: lab and page.
+package notebook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
+	"github.com/gradient-surgery/dml/notebooks"
+)
+
+// NewLab opens the notebooks.
+func NewLab(a *cli.App) *cobra.Command {
+	var (
+		noBrowser bool
+		port      int
+		execute   bool
+		inPlace   bool
+		restore   bool
+		install   bool
+		remove    bool
+		timeout   time.Duration
+		jobs      int
+	)
+	cmd := &cobra.Command{
+		Use:   "lab [--execute | --restore | --install-kernel | --remove-kernel] [NOTEBOOK…]",
+		Short: "Open the notebooks in JupyterLab, or run them",
+		Long: `Open the notebooks in JupyterLab, in your browser.
+
+The first start installs everything into a cache folder (DMLX_CACHE, else dmlx in your user's cache): a Python
+environment with a pinned JupyterLab, GoNB, goimports, gopls and a Go kernel that uses this checkout. Your own Jupyter
+and Go are not changed. Later starts take seconds and need no network.
+
+You work on copies of the notebooks, in the folder ` + carried + ` of the checkout, which git ignores. A copy that you
+have changed is never overwritten; the others follow the checkout. --restore brings the named notebooks back as
+shipped, or all that you have changed, and keeps your copies under names with the time. Authors of notebooks open those
+of the checkout by --in-place.
+
+Some cells show the playground as a page, which computes in the browser without a kernel:
+notebooks/` + singleFile + `, built again at each start.
+
+Outside a checkout, the notebooks are those that the program carries, and ` + carried + ` is in the working directory.
+Their cells compile the program's own version of the module, which go install has put into Go's module cache, or the
+sources that the program was built from.
+
+With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs, --jobs of
+them at a time. If a cell fails, the command names it and fails, and the notebook's file is not changed.
+
+A notebook is a file, or one of this project by its name, such as start.
+
+--install-kernel sets everything up and adds the kernel "` + lab.KernelTitle + `" to your own Jupyter, for
+nbconvert, papermill, VS Code or a JupyterHub; --remove-kernel takes it out again.
+
+A notebook's cells are programs. They run with your rights: they can read, change and delete your files and use the
+network. Run only notebooks that you trust.`,
+		Example: `  go run ./dmlx/cmd/dmlx lab
+  go run ./dmlx/cmd/dmlx lab start
+  go run ./dmlx/cmd/dmlx lab --no-browser --port 8888
+  go run ./dmlx/cmd/dmlx lab --restore table2
+  go run ./dmlx/cmd/dmlx lab --execute notebooks/table2.ipynb --preset smoke`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case (install || remove) && (install == remove || execute || restore || inPlace || len(args) > 0):
+				return cli.Usagef("lab: --install-kernel and --remove-kernel take no other flag and no notebook")
+			case execute && len(args) == 0:
+				return cli.Usagef("lab --execute: name the notebooks to run")
+			case restore && (execute || inPlace):
+				return cli.Usagef("lab --restore brings back copies: leave out --execute and --in-place; " +
+					"git restores the notebooks of a checkout")
+			case !execute && !restore && len(args) > 1:
+				return cli.Usagef("lab opens one notebook; lab --execute runs several")
+			case jobs < 1 || jobs > maxNotebooks || jobs > 1 && !execute:
+				return cli.Usagef("lab --jobs %d: want a number of notebooks for --execute, 1 to %d", jobs, maxNotebooks)
+			case timeout < 0:
+				return cli.Usagef("lab --timeout %s: want 0 for no limit, or more", timeout)
+			}
+			if remove {
+				return userKernel(a, lab.RemoveKernel)
+			}
+			l, err := Lab(a)
+			if err != nil {
+				return err
+			}
+			if install {
+				if err := setUpWhole(cmd.Context(), a, l); err != nil {
+					return err
+				}
+				return userKernel(a, l.InstallKernel)
+			}
+			copies := copiesOf(l)
+			if !restore {
+				folder := copies.Dir
+				if (execute || inPlace) && l.Folder == "" {
+					folder = filepath.Join(l.Root, "notebooks")
+				}
+				if args, err = found(copies, folder, args); err != nil {
+					return err
+				}
+			}
+			if execute {
+				return executeNotebooks(cmd.Context(), a, l, args, timeout, jobs)
+			}
+			if inPlace && l.Folder != "" {
+				return fmt.Errorf("lab --in-place: %s is in no checkout", l.Folder)
+			}
+			if restore {
+				return restoreNotebooks(a, copies, args)
+			}
+			free, err := lab.FreePort(port) // Checked before the set-up, which may take minutes.
+			if err != nil {
+				return err
+			}
+			own := inPlace || len(args) > 0
+			if len(args) > 0 && !inPlace { // A shipped notebook, or the user's.
+				folder := copies.Dir
+				if _, copied := copies.Has(folder, absolute(args[0])); !copied && l.Folder == "" {
+					folder = filepath.Join(l.Root, "notebooks")
+				}
+				if name, ok := copies.Has(folder, absolute(args[0])); ok {
+					own, args = false, []string{filepath.Join(copies.Dir, name)}
+				}
+			}
+			if !own {
+				if err := unpack(a, l, copies); err != nil {
+					return err
+				}
+			}
+			folder := cmp.Or(l.Folder, l.Root)
+			open, err := openedFile(folder, args)
+			if err != nil {
+				return err
+			}
+			if err := setUp(cmd.Context(), a, l); err != nil {
+				return err
+			}
+			var behind sync.WaitGroup
+			defer behind.Wait()
+			behind.Go(func() { finish(cmd.Context(), a, l) })
+			if !own || l.Folder == "" {
+				go labPage(cmd.Context(), a, l.Root, folder) // It takes longer than JupyterLab the first time.
+			}
+			done := func() {}
+			defer func() { done() }()
+			err = l.Serve(cmd.Context(), free, open, func(url string) {
+				a.Logf("JupyterLab is at")
+				_ = a.Print(map[string]string{"url": url}, url)
+				a.Logf("Ctrl-C stops it.")
+				if !noBrowser {
+					done = openBrowser(l, url)
+				}
+			})
+			if cmd.Context().Err() != nil {
+				a.Logf("JupyterLab has stopped.")
+				return nil // An interrupt is the normal end.
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&noBrowser, "no-browser", false, "print the address without opening a browser")
+	flags.IntVar(&port, "port", 0, "port on localhost (default: any free port)")
+	flags.BoolVar(&execute, "execute", false, "run the named notebooks without a browser and save their outputs")
+	flags.BoolVar(&inPlace, "in-place", false, "open the notebooks of the checkout, not copies")
+	flags.BoolVar(&restore, "restore", false, "bring back the named notebooks, or all changed ones, as shipped")
+	flags.BoolVar(&install, "install-kernel", false, "add the kernel to your own Jupyter")
+	flags.BoolVar(&remove, "remove-kernel", false, "take the kernel out of your own Jupyter again")
+	flags.IntVar(&jobs, "jobs", 1, "with --execute: number of notebooks to run at a time")
+	flags.DurationVar(&timeout, "timeout", time.Hour, "with --execute: time limit of a cell, 0 for no limit")
+	return cmd
+}
+
+// userKernel prints where the kernel of the user's own Jupyter is, or was.
+func userKernel(a *cli.App, change func() (path string, err error)) error {
+	path, err := change()
+	if err != nil {
+		return err
+	}
+	return a.Print(map[string]string{"kernel": path}, path)
+}
+
+// found returns notebooks as paths of files. One that is no file is a shipped notebook by its name, in a folder.
+func found(copies lab.Copies, folder string, names []string) ([]string, error) {
+	out := slices.Clone(names)
+	for i, name := range names {
+		if _, err := os.Stat(name); err == nil {
+			continue
+		}
+		if name = strings.TrimSuffix(name, ".ipynb"); !slices.Contains(copies.Names(), name) {
+			return nil, fmt.Errorf("%s is neither a file nor a notebook of this project, which are %s", names[i],
+				strings.Join(copies.Names(), ", "))
+		}
+		out[i] = filepath.Join(folder, name+".ipynb")
+	}
+	return out, nil
+}
+
+// Lab returns JupyterLab for the checkout around the working directory, whose code its notebooks compile. Outside a
+// checkout they compile what this program was built from: a version of the module in Go's module cache, or the folder
+// of the sources.
+func Lab(a *cli.App) (*lab.Lab, error) {
+	cache, err := datasets.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	store, err := filepath.Abs(a.StorePath())
+	if err != nil {
+		return nil, err
+	}
+	preset := a.Preset
+	if filepath.Ext(preset) == ".toml" { // Kernels run in other folders.
+		if preset, err = filepath.Abs(preset); err != nil {
+			return nil, err
+		}
+	}
+	l := &lab.Lab{Cache: cache, Store: store, Preset: preset}
+	if l.Root, err = checkout.Trusted(); !errors.Is(err, checkout.ErrOutside) {
+		return l, err
+	}
+	here, wdErr := os.Getwd()
+	if wdErr != nil {
+		return nil, wdErr
+	}
+	l.Folder = here
+	built := buildinfo.Get()
+	public := strings.HasPrefix(built.Version, "v") && !strings.HasSuffix(built.Version, "+dirty")
+	switch {
+	case built.Sum != "" || built.Source == "" && public:
+		l.Version, l.Sum = built.Version, built.Sum
+		l.Root = lab.ModuleRoot(cache, built.Version)
+	case built.Source != "":
+		l.Root = built.Source
+		if why, err := checkout.Foreign(l.Root); err != nil {
+			return nil, err
+		} else if why != "" {
+			return nil, fmt.Errorf("the sources of this program are not used: %s; if you trust them, run the command in %s",
+				why, l.Root)
+		}
+	default:
+		return nil, fmt.Errorf("%w, and the sources that this program was built from are not here: run it in a checkout, or "+
+			"install a version by go install %s/dmlx/cmd/dmlx@VERSION", err, checkout.Module)
+	}
+	return l, nil
+}
+
+// carried is the folder for the copies of notebooks, in the checkout or else in the working directory.
+const carried = "dmlx-notebooks"
+
+// copiesOf returns the copies of a checkout's notebooks or, outside a checkout, of those that this program carries.
+func copiesOf(l *lab.Lab) lab.Copies {
+	var shipped fs.FS = notebooks.Files
+	if l.Folder == "" {
+		shipped = os.DirFS(filepath.Join(l.Root, "notebooks"))
+	}
+	// Below notebooks as in a checkout, since cells and links name the folder.
+	return lab.Copies{Shipped: shipped, Dir: filepath.Join(cmp.Or(l.Folder, l.Root), carried, "notebooks")}
+}
+
+// unpack brings the copies up to date, and makes their folder the one that JupyterLab shows.
+func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
+	n, old, err := copies.Update()
+	if err != nil {
+		return err
+	}
+	outside := l.Folder != ""
+	l.Folder = filepath.Dir(copies.Dir)
+	if n > 0 {
+		a.Logf("copied %d notebooks to %s, where you can change them", n, l.Folder)
+	}
+	if len(old) > 0 {
+		a.Logf("there are newer versions of notebooks that you have changed: dmlx lab --restore %s brings them and keeps "+
+			"yours under other names", strings.ReplaceAll(strings.Join(old, " "), ".ipynb", ""))
+	}
+	if outside {
+		from := l.Root
+		if l.Version != "" {
+			from = checkout.Module + " " + l.Version
+		}
+		a.Logf("the notebooks' cells compile %s", from)
+	}
+	return nil
+}
+
+// restoreNotebooks brings back copies as shipped, and prints where the user's are.
+func restoreNotebooks(a *cli.App, copies lab.Copies, names []string) error {
+	restored, err := copies.Restore(names, time.Now())
+	var lines []string
+	for _, r := range restored {
+		line := r.Notebook + ": as shipped again"
+		if r.Kept != "" {
+			line += "; yours is now " + r.Kept
+		}
+		lines = append(lines, line)
+	}
+	if err != nil {
+		for _, line := range lines {
+			a.Logf("%s", line)
+		}
+		return err
+	}
+	if lines == nil {
+		lines = []string{"no copy has been changed"}
+	}
+	return a.Print(map[string]any{"restored": append([]lab.Restored{}, restored...)}, strings.Join(lines, "\n"))
+}
+
+// setUp sets up what a first cell needs, and prints the steps of the set-up, that of finish too, with their seconds.
+func setUp(ctx context.Context, a *cli.App, l *lab.Lab) error {
+	started, stop := make(map[string]time.Time), func() {}
+	l.Warn = a.Note
+	l.Progress = func(step string, done bool) {
+		stop() // One line shows one step.
+		stop = func() {}
+		if done {
+			a.Logf("set up: %s, %.0f s", step, time.Since(started[step]).Seconds())
+			return
+		}
+		started[step] = time.Now()
+		stop = a.Line.Clock("setting up: " + step)
+	}
+	return l.Setup(ctx)
+}
+
+// setUpWhole sets up all that cells need.
+func setUpWhole(ctx context.Context, a *cli.App, l *lab.Lab) error {
+	if err := setUp(ctx, a, l); err != nil {
+		return err
+	}
+	return l.Finish(ctx)
+}
+
+// finish completes the set-up while JupyterLab is used.
+func finish(ctx context.Context, a *cli.App, l *lab.Lab) {
+	if err := l.Finish(ctx); err != nil && ctx.Err() == nil {
+		a.Logf("the set-up is not complete, and goes on at the next start: %v", err)
+	}
+}
+
+// maxNotebooks is the largest number of notebooks that run at a time.
+const maxNotebooks = 64
+
+// executeNotebooks runs notebooks, jobs of them at a time. If one fails, the others stop and stay as they were.
+func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []string, timeout time.Duration, jobs int,
+) error {
+	if err := setUpWhole(ctx, a, l); err != nil {
+		return err
+	}
+	type result struct {
+		Notebook string  `json:"notebook"`
+		Seconds  float64 `json:"seconds"`
+	}
+	results := make([]result, len(notebooks))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(jobs)
+	var writing sync.Mutex
+	logf := func(format string, args ...any) {
+		writing.Lock()
+		defer writing.Unlock()
+		a.Logf(format, args...)
+	}
+	watch := a.Line.Clock
+	if jobs > 1 {
+		watch = func(string) (stop func()) { return func() {} } // One line cannot show several notebooks.
+	}
+	for i, name := range notebooks {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			start := time.Now()
+			if err := executeNotebook(ctx, l, name, timeout, watch, logf); err != nil {
+				return err
+			}
+			results[i] = result{name, time.Since(start).Seconds()}
+			if !a.JSON {
+				writing.Lock()
+				defer writing.Unlock()
+				fmt.Fprintf(a.Stdout, "%s: saved, %.0f s\n", name, results[i].Seconds)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.Print(map[string]any{"notebooks": results}, "")
+	}
+	return nil
+}
+
+// executeNotebook runs a notebook. It prints the seconds of each cell, and watches the current one.
+func executeNotebook(
+	ctx context.Context, l *lab.Lab, name string, timeout time.Duration, watch func(step string) (stop func()),
+	logf func(format string, args ...any),
+) error {
+	current := func(cell int) (stop func()) { return watch(fmt.Sprintf("%s: cell %d", name, cell)) }
+	stop := current(1)
+	defer func() { stop() }()
+	return l.Execute(ctx, name, lab.ExecuteOptions{
+		Timeout: timeout,
+		Cell: func(cell, of int, seconds float64) {
+			stop()
+			logf("%s: cell %d of %d, %.1f s", name, cell, of, seconds)
+			if cell < of {
+				stop = current(cell + 1)
+			}
+		},
+	})
+}
+
+// openedFile returns the file that JupyterLab opens, as a slash-separated path below the folder that it shows: the
+// argument, else the page of contents.
+func openedFile(root string, args []string) (string, error) {
+	if len(args) == 0 {
+		if _, err := os.Stat(filepath.Join(root, "notebooks", "index.ipynb")); err == nil {
+			return "notebooks/index.ipynb", nil
+		}
+		return "notebooks", nil
+	}
+	path, err := filepath.Abs(args[0])
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(root, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%s is not in %s, the folder that JupyterLab shows", args[0], root)
+	}
+	return filepath.ToSlash(rel), nil
+}
+
+// absolute returns a path that does not depend on the working directory, or the path itself if there is none.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// openBrowser opens an address in a browser by a page that only this user can read; done removes the page. A failure is
+// no error, since the address has been printed.
+func openBrowser(l *lab.Lab, url string) (done func()) {
+	page, remove, err := l.RedirectFile(url)
+	if err != nil {
+		return func() {}
+	}
+	startBrowser(page)
+	return remove
+}
+
+// startBrowser opens a file in the user's browser, if there is one.
+func startBrowser(page string) {
+	opener := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		opener = "open"
+	}
+	if cmd := exec.Command(opener, page); cmd.Start() == nil {
+		go func() { _ = cmd.Wait() }()
+	}
+}

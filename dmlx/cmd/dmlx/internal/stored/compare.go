@@ -1,0 +1,295 @@
+package stored
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/inspect"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// compareRuns prints runs side by side, by their names or by what they are.
+func compareRuns(ctx context.Context, a *cli.App, args []string, out string) error {
+	store, err := a.Store()
+	if err != nil {
+		return err
+	}
+	hashes, err := selectRuns(a, store, args)
+	if err != nil {
+		return err
+	}
+	if len(hashes) < 2 {
+		return fmt.Errorf("there is one such run, %s: want at least two to compare", hashes[0])
+	}
+	return PrintComparison(ctx, a, store, hashes, out, nil)
+}
+
+// selectRuns returns the runs that arguments name: names of runs, and rules, losses, data sets and presets that the
+// others have.
+func selectRuns(a *cli.App, store *runs.Store, args []string) (hashes []string, err error) {
+	var s inspect.Selection
+	entries, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	isData := func(name string) bool {
+		_, published := datasets.PublishedName(name)
+		return published || slices.Contains(datasets.Names(), name) ||
+			slices.ContainsFunc(entries, func(e runs.Entry) bool { return inspect.IsData(e.Spec, name) })
+	}
+	for _, arg := range args {
+		objective, known := objectiveName(arg, entries)
+		switch {
+		case slices.Contains(presets.Names(), arg) || strings.HasSuffix(arg, ".toml"):
+			p, err := presets.Load(arg)
+			if err != nil {
+				return nil, err
+			}
+			s.Presets = append(s.Presets, p)
+		case isData(arg):
+			s.Data = append(s.Data, arg)
+		case known:
+			s.Objectives = append(s.Objectives, objective)
+		default:
+			hash, err := store.Find(arg)
+			if err != nil {
+				if strings.ContainsAny(arg, "/ ") { // No name of a run.
+					if _, err := train.ParseObjective(arg); err != nil {
+						return nil, cli.Usage(err)
+					}
+				}
+				return nil, fmt.Errorf("%w, nor is it a rule, a loss, a data set or a preset", err)
+			}
+			hashes = append(hashes, hash)
+		}
+	}
+	if s.Presets == nil && s.Data == nil && s.Objectives == nil {
+		return hashes, nil
+	}
+	if s.Presets == nil {
+		p, err := presets.Load(cmp.Or(a.Preset, "quick"))
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+		s.Presets = []presets.Preset{p}
+	}
+	if s.Data == nil {
+		s.Data = []string{s.Presets[0].FineGrained}
+	}
+	selected, err := s.Runs(store)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range selected {
+		if !slices.Contains(hashes, r.Hash) {
+			hashes = append(hashes, r.Hash)
+		}
+	}
+	return hashes, nil
+}
+
+// objectiveName returns a rule or loss as runs name it. The name of a loss without "loss" before it is one unless it is
+// that of a rule.
+func objectiveName(text string, entries []runs.Entry) (name string, known bool) {
+	for _, e := range entries { // A rule of the user's own cannot be parsed.
+		if o := e.Spec.Objective.String(); o == text || strings.HasPrefix(o, text+"#") {
+			return text, true
+		}
+	}
+	o, err := train.ParseObjective(text)
+	if err != nil {
+		o, err = train.ParseLoss(text)
+	}
+	return o.String(), err == nil
+}
+
+// PrintComparison prints runs side by side, and the report on them if out names a folder or if groups can be tested
+// over seeds. head, if not nil, adds to the JSON and returns a line that comes before the text.
+func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, hashes []string, out string,
+	head func(v map[string]any) string) error {
+	var results []*runs.Result
+	for _, hash := range hashes {
+		r, err := store.Get(hash)
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	groups := runs.SameButSeed(results)
+	v, body := map[string]any{"runs": results}, ""
+	if head != nil {
+		body = head(v) + "\n\n"
+	}
+	references, err := References(ctx, a, store, results)
+	if err != nil {
+		return err
+	}
+	if references != nil {
+		v["references"] = references
+		body += HeadsText(groups)
+	}
+	tested := len(groups) > 1 && len(groups) < len(results) || references != nil
+	if len(results) <= mostColumns {
+		body += sideBySide(results)
+	}
+	if out == "" && !tested && len(results) <= mostColumns {
+		return a.Print(v, body) // No group has several seeds.
+	}
+	open := a.Backend
+	if out == "" {
+		open = func() (*train.Trainer, error) { return nil, errors.New("pictures need --out") }
+	}
+	c, err := inspect.Compare(store, hashes...)
+	if err != nil {
+		return err
+	}
+	c.References = references
+	r, err := c.Report(ctx, open)
+	if err != nil {
+		return err
+	}
+	if out == "" { // The other parts are pictures.
+		r.Parts = slices.DeleteFunc(r.Parts, func(p report.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
+	}
+	words, files, err := a.Pictures(r, out, "compare")
+	if err != nil {
+		return err
+	}
+	v["parts"], v["files"] = words, files
+	for _, p := range r.Parts {
+		if body != "" && !strings.HasSuffix(body, "\n\n") {
+			body += "\n\n"
+		}
+		body += words[p.Name]
+	}
+	return a.Print(v, body+cli.FilesText(files))
+}
+
+// mostColumns is the number of runs that stand side by side; of more only the groups are shown.
+const mostColumns = 8
+
+// sideBySide returns runs as a table with a column each, and the parts of their specs that differ.
+func sideBySide(results []*runs.Result) string {
+	var rows []string
+	row := func(name string, always bool, of func(*runs.Result) string) {
+		differ := always
+		for _, r := range results[1:] {
+			differ = differ || of(r) != of(results[0])
+		}
+		if !differ {
+			return
+		}
+		for _, r := range results {
+			name += "\t" + of(r)
+		}
+		rows = append(rows, name)
+	}
+	type result = *runs.Result
+	row("run", true, func(r result) string { return r.Hash })
+	for _, f := range []struct {
+		name string
+		of   func(s runs.Spec) any
+	}{
+		{"data", func(s runs.Spec) any { return s.Data }},
+		{"data digest", func(s runs.Spec) any { return s.DataDigest }},
+		{"rule or loss", func(s runs.Spec) any { return s.Objective.String() }},
+		{"proxy lr", func(s runs.Spec) any { return s.ProxyLR }},
+		{"lr", func(s runs.Spec) any { return s.LR }},
+		{"decay", func(s runs.Spec) any { return s.Decay }},
+		{"last layer's lr", func(s runs.Spec) any { return s.HeadLR }},
+		{"seed", func(s runs.Spec) any { return s.Seed }},
+		{"network", func(s runs.Spec) any { return s.Network() + ", " + s.Weights + " " + s.WeightsDigest }},
+		{"dimension", func(s runs.Spec) any { return s.Dim }},
+		{"image size", func(s runs.Spec) any { return s.Size }},
+		{"classes", func(s runs.Spec) any { return fmt.Sprint(s.TrainClasses, "/", s.TestClasses) }},
+		{"batch", func(s runs.Spec) any { return fmt.Sprintf("%dx%d", s.ClassesPerBatch, s.ImagesPerClass) }},
+		{"padding", func(s runs.Spec) any { return s.Pad }},
+		{"steps", func(s runs.Spec) any { return fmt.Sprintf("%d×%d", s.Epochs, s.StepsPerEpoch) }},
+		{"held out", func(s runs.Spec) any { return s.HeldOut }},
+		{"data options", func(s runs.Spec) any {
+			return fmt.Sprintf("partial %v, unreadable %v, cropped %v", s.AllowPartial, s.SkipBad, s.CropBoxes)
+		}},
+		{"precision", func(s runs.Spec) any { return cmp.Or(s.Precision, "float32") }},
+		{"micro-batch", func(s runs.Spec) any { return s.MicroBatch }},
+		{"recomputed", func(s runs.Spec) any { return s.Recompute }},
+		{"recipe", func(s runs.Spec) any { return s.Recipe }},
+	} {
+		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
+	}
+	for _, f := range train.OptionFields {
+		none := "–"
+		if f.Flag == "optimizer" {
+			none = "sgd"
+		}
+		row(strings.TrimSuffix(f.Name, ":"), false, func(r result) string { return cmp.Or(*f.Of(&r.Spec.Options), none) })
+	}
+	row("backend", false, func(r result) string { return r.BackendText() })
+	row("diverged", false, func(r result) string { return r.Diverged })
+	for _, k := range []int{1, 2, 4, 8} {
+		row(fmt.Sprintf("Recall@%d", k), true, func(r result) string {
+			if v, ok := r.Recall[k]; ok {
+				return fmt.Sprintf("%.1f", 100*v)
+			}
+			return "–"
+		})
+	}
+	for _, m := range []struct {
+		name, format string
+		of           func(result) float64
+	}{
+		{"MAP@R", "%.1f", func(r result) float64 { return 100 * r.MAPAtR }},
+		{"overlap", "%.2f", func(r result) float64 { return r.Overlap }},
+		{"compact", "%.2f", func(r result) float64 { return r.Compact }},
+	} {
+		row(m.name, true, func(r result) string {
+			if r.Recall == nil { // It diverged and was never measured.
+				return "–"
+			}
+			return fmt.Sprintf(m.format, m.of(r))
+		})
+	}
+	row("seconds", true, func(r result) string { return fmt.Sprintf("%.1f", r.Seconds) })
+	return text.Table(rows...)
+}
+
+// References measures what the features of runs reach without a head, and whitened. It returns nil for runs on images
+// or on several sets of features, and with a warning if the files of the features are gone.
+func References(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result) ([]train.Reference, error) {
+	first := results[0].Spec
+	for _, r := range results {
+		if s := r.Spec; !s.HasFeatures() || s.DataDigest != first.DataDigest || s.HeldOut != first.HeldOut {
+			return nil, nil
+		}
+	}
+	data, _, err := runs.TrainingData(first, store.DataOptions)
+	if err != nil {
+		a.Warn("without the features themselves: " + err.Error())
+		return nil, nil
+	}
+	trainer, err := a.Backend()
+	if err != nil {
+		return nil, err
+	}
+	return trainer.References(ctx, data, first.HeldOut)
+}
+
+// HeadsText says what was chosen for the heads of groups of runs, a line each.
+func HeadsText(groups [][]*runs.Result) string {
+	var out strings.Builder
+	for _, g := range groups {
+		if g[0].Head != nil {
+			fmt.Fprintf(&out, "%s, %s\n", g[0].Spec.Objective, g[0].Head)
+		}
+	}
+	return out.String()
+}

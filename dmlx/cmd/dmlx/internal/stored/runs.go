@@ -1,0 +1,223 @@
+// Package stored has the commands of dmlx runs, about the runs of the store and those that a cluster trains.
+package stored
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+)
+
+// NewRuns lists, shows, compares, moves and removes the runs of the store.
+func NewRuns(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "List, show, compare, export and remove the runs of the store",
+		Long: `List, show, compare and remove the runs of the store, exchange them with other stores, and follow those that a
+cluster trains. Without a command, list the runs. RUN is the name of a run or its first digits.`,
+		Example: "  dmlx runs list\n  dmlx runs show 077c9a",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return listRuns(a, false) },
+	}
+	var out string
+	var alsoBundled, asCSV bool
+	list := &cobra.Command{
+		Use:     "list",
+		Short:   "List all runs of the store",
+		Example: "  dmlx runs list --json\n  dmlx runs list --bundled --csv",
+		Long: `List all runs of the store.
+
+--csv prints the measures of the finished runs as one table for a spreadsheet, pandas or R: a row for each run and
+measure, in percent, with the data set, the rule and its parts, the preset, the learning rate, the seed and the
+setting.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if !asCSV {
+				return listRuns(a, alsoBundled)
+			}
+			if a.JSON {
+				return cli.Usagef("--json and --csv: want one of them")
+			}
+			return writeScores(a, alsoBundled)
+		},
+	}
+	list.Flags().BoolVar(&alsoBundled, "bundled", false, "list the runs that are bundled with the program, too")
+	list.Flags().BoolVar(&asCSV, "csv", false, "print the measures of finished runs as CSV")
+	compare := &cobra.Command{
+		Use:   "compare RUN|RULE|LOSS|DATA|PRESET…",
+		Short: "Compare runs: their specs, results and, over seeds, the significance of differences",
+		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/\n" +
+			"  dmlx runs compare cos/con/con cos/lin/cir \"loss ms\"\n" +
+			"  dmlx runs compare cos/con/con minicar minishop --preset quick",
+		Long: `Show runs side by side, with the parts of their specs that differ. Runs that differ only in their seed form a
+group. The difference of two groups is tested over seeds, paired if both have the same seeds. --out writes the measures,
+tests and curves, and the difference of the triplet densities on the triplet diagram.
+
+Name a run by its name or first digits, or select runs by rules, losses (as dmlx runs list prints them), data sets and
+presets: the finished runs, also of those bundled with the program, that match one of each kind given. Without a data
+set it is the preset's fine-grained one, and without a preset that of --preset. Runs of a sweep or a search, which hold
+out classes, are found by their names alone.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.CheckStyle(out); err != nil {
+				return err
+			}
+			return compareRuns(cmd.Context(), a, args, out)
+		},
+	}
+	compare.Flags().StringVar(&out, "out", "",
+		"folder for tables, as Markdown, CSV, LaTeX and HTML, and pictures, as SVG, PDF and PNG")
+	a.AddStyle(compare.Flags())
+	cmd.AddCommand(
+		compare,
+		newLook(a),
+		newExport(a),
+		newImport(a),
+		newMerge(a),
+		newQueue(a),
+		newCancel(a),
+		newMake(a),
+		newProbe(a),
+		list,
+		&cobra.Command{
+			Use:     "show RUN",
+			Short:   "Show a run: spec, result and epochs",
+			Example: "  dmlx runs show 077c9a",
+			Args:    cobra.ExactArgs(1),
+			RunE:    func(_ *cobra.Command, args []string) error { return showRun(a, args[0]) },
+		},
+		&cobra.Command{
+			Use:     "remove RUN…",
+			Short:   "Delete runs",
+			Example: "  dmlx runs remove 077c9a",
+			Args:    cobra.MinimumNArgs(1),
+			RunE:    func(_ *cobra.Command, args []string) error { return removeRuns(a, args) },
+		},
+	)
+	return cmd
+}
+
+// listed is the JSON of a run in list.
+type listed struct {
+	Run    string       `json:"run"`
+	Dir    string       `json:"dir"`
+	State  string       `json:"state"` // finished, diverged, unfinished, unusable, or bundled.
+	Why    string       `json:"why,omitempty"`
+	Epoch  int          `json:"epoch"` // Number of finished epochs.
+	Preset string       `json:"preset"`
+	Spec   runs.Spec    `json:"spec"`
+	Result *runs.Result `json:"result,omitempty"`
+}
+
+// writeScores prints the measures of finished runs as CSV.
+func writeScores(a *cli.App, alsoBundled bool) error {
+	store, err := a.Store()
+	if err != nil {
+		return err
+	}
+	all, err := report.Stored(store, alsoBundled)
+	if err != nil {
+		return err
+	}
+	return all.Write(a.Stdout)
+}
+
+func listRuns(a *cli.App, alsoBundled bool) error {
+	store, err := a.Store()
+	if err != nil {
+		return err
+	}
+	entries, err := store.List()
+	if err != nil {
+		return err
+	}
+	if alsoBundled {
+		all, err := runs.Bundled()
+		if err != nil {
+			return err
+		}
+		for _, hash := range slices.Sorted(maps.Keys(all)) {
+			if !slices.ContainsFunc(entries, func(e runs.Entry) bool { return e.Hash == hash }) {
+				entries = append(entries, runs.Entry{Hash: hash, Spec: all[hash].Spec, Result: all[hash]})
+			}
+		}
+	}
+	out := make([]listed, len(entries))
+	rows := []string{"run\tdata\trule or loss\tseed\tlr\tpreset\tR@1\tstate\tbackend\tdate"}
+	for i, e := range entries {
+		l := listed{Run: e.Hash, Dir: store.Path(e.Hash), State: "unfinished", Epoch: e.Epoch, Spec: e.Spec, Result: e.Result}
+		recall, backend, date := "–", "", ""
+		switch {
+		case e.Bad != "":
+			l.State, l.Why = "unusable", e.Bad
+		case e.Result != nil:
+			l.State, l.Epoch = "finished", e.Spec.Epochs
+			if e.Result.Diverged != "" {
+				l.State, l.Why = "diverged", e.Result.Diverged
+			}
+			if v, ok := e.Result.Recall[1]; ok {
+				recall = fmt.Sprintf("%.1f", 100*v)
+			}
+			backend, date = e.Result.Backend, e.Result.Date.Format("2006-01-02 15:04")
+			if e.Result.Bundled {
+				l.Dir, l.State = "", "bundled"
+			}
+		}
+		l.Preset = presets.Of(e.Spec)
+		state := l.State
+		if state == "unfinished" {
+			state = fmt.Sprintf("epoch %d/%d", e.Epoch, e.Spec.Epochs)
+		}
+		out[i] = l
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%g\t%s\t%s\t%s\t%s\t%s",
+			e.Hash, e.Spec.DataName(), e.Spec.Objective.String(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend,
+			date))
+	}
+	body := text.Table(rows...)
+	if len(entries) == 0 {
+		body = "no runs in " + store.Dir
+	}
+	return a.Print(map[string]any{"store": store.Dir, "runs": out}, body)
+}
+
+// bundled tells whether a run that [runs.Store.Find] found is bundled with the program and not in the store.
+func bundled(store *runs.Store, hash string) bool {
+	_, err := os.Stat(store.Path(hash))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+func removeRuns(a *cli.App, prefixes []string) error {
+	store, err := a.Store()
+	if err != nil {
+		return err
+	}
+	hashes := make([]string, len(prefixes))
+	for i, p := range prefixes { // Find all before removing any.
+		if hashes[i], err = store.Find(p); err != nil {
+			return err
+		}
+		if bundled(store, hashes[i]) {
+			return fmt.Errorf("run %s is bundled with the program and cannot be removed", hashes[i])
+		}
+	}
+	slices.Sort(hashes)
+	hashes = slices.Compact(hashes)
+	for _, h := range hashes {
+		if err := store.Remove(h); err != nil {
+			return err
+		}
+	}
+	return a.Print(map[string]any{"removed": hashes}, "removed "+strings.Join(hashes, ", "))
+}

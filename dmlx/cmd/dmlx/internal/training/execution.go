@@ -1,0 +1,124 @@
+// Package training has the commands that train: train, reproduce, search and pretrain. The first three share one way:
+// plan the runs, check them, then print, submit or train those that are missing, and compare all.
+package training
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// execution is what train, reproduce and search share, and the flags for it. All of them plan their runs, check them,
+// then print, submit or train those that are missing, and compare all. A command plans and compares in its own way.
+type execution struct {
+	*cli.App
+	runs.Options
+	on  cluster
+	out string // Folder for tables and pictures; "" writes none.
+
+	store *runs.Store                    // Set by begin.
+	open  func() (*train.Trainer, error) // Opens the backend; set by begin.
+}
+
+// add adds the flags.
+func (x *execution) add(f *pflag.FlagSet) {
+	f.IntVar(&x.Jobs, "jobs", 0, "runs at a time, each in a process of its own (default 0: as many as cores and memory "+
+		"allow)")
+	cli.AddDevices(f, &x.Devices)
+	f.Var((*cli.ByteSize)(&x.Keep), "keep", "disk for what the part of a network that is not trained gives, as in 8GB: "+
+		"it is then computed once for each image and not in each step, to the same bits (default: none)")
+	x.on.flags(f)
+	f.StringVar(&x.out, "out", "", "folder for the output: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
+		"and PNG")
+	x.AddStyle(f)
+}
+
+// check checks the flags, before any work.
+func (x *execution) check(f *pflag.FlagSet) error {
+	if err := x.on.check(f); err != nil {
+		return err
+	}
+	if err := x.CheckStyle(x.out); err != nil {
+		return err
+	}
+	return cli.CheckOutDir(x.out)
+}
+
+// begin opens the store and says where and how the missing runs of a preset are trained. light tells whether the light
+// backend serves them, see [runs.Spec.Light].
+func (x *execution) begin(preset presets.Preset, light bool) (err error) {
+	if x.store, err = x.App.Store(); err != nil {
+		return err
+	}
+	if err := setJobs(&x.Options, x.store, preset); err != nil {
+		return err
+	}
+	x.open = func() (*train.Trainer, error) { return x.BackendFor(light) }
+	switch {
+	case x.on.dryRun:
+		x.Submit = func(ctx context.Context, jobs []runs.Job) error {
+			if err := x.on.dry(ctx, x.App, x.store, jobs); err != nil {
+				return err
+			}
+			return ErrDry
+		}
+	case x.on.on != "":
+		x.Submit = x.on.elsewhere(x.App, x.store)
+	}
+	return nil
+}
+
+// ErrDry ends a command whose --dry-run has printed the submission. Later runs may depend on the results of these.
+var ErrDry = errors.New("dry run")
+
+// show shows the progress of all runs, after the name of what they are for.
+func (x *execution) show(name string) {
+	x.Progress = report.Overall(func(done float64, text string) { x.Line.Show("%s%3.0f %%  %s", name, 100*done, text) })
+}
+
+// setJobs checks --jobs and completes the options that depend on it. A spec does not contain a file of weights, so that
+// runs of a preset with one are trained one after the other in this process. So are heads on features unless --jobs is
+// given: their seeds train side by side.
+func setJobs(o *runs.Options, store *runs.Store, preset presets.Preset) error {
+	file := preset.Base.WeightsPath()
+	switch {
+	case o.Jobs < 0 || o.Jobs > jobs.Max:
+		return cli.Usagef("--jobs %d: want a number of runs, at most %d, or 0 for as many as this machine can train", o.Jobs,
+			jobs.Max)
+	case file != "" && o.Jobs > 1:
+		return cli.Usagef("--jobs %d with the weights in %s: want one job, since other processes do not know the file",
+			o.Jobs, file)
+	case file != "":
+		o.Jobs = 1
+	case o.Jobs > 0 || !preset.Base.HasFeatures():
+		jobs.Set(o, store)
+	}
+	return nil
+}
+
+// NewJob is the command of the processes that [jobs.Spawn] starts.
+func NewJob(a *cli.App) *cobra.Command {
+	var parallel int
+	cmd := &cobra.Command{
+		Use: "job", Hidden: true, Short: "Train the runs that standard input lists", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := a.Store()
+			if err != nil {
+				return err
+			}
+			return jobs.Serve(cmd.Context(), cmd.InOrStdin(), a.Stdout, store, parallel)
+		},
+	}
+	cmd.Flags().IntVar(&parallel, "jobs", 1, "runs at a time in this process")
+	return cmd
+}

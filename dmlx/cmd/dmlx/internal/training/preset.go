@@ -1,0 +1,167 @@
+package training
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// presetFlags are the flags that change a preset: how its data are read and how its runs save memory.
+type presetFlags struct {
+	reading  datasets.Reading
+	memory   train.Memory
+	features runs.Features // In place of a data set of images, with a head.
+	head     string
+}
+
+func (p *presetFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&p.reading.AllowPartial, "allow-partial", false,
+		"accept an incomplete copy of a published data set (changes the run's name)")
+	f.BoolVar(&p.reading.SkipBad, "skip-bad", false, "leave out unreadable images (changes the run's name)")
+	f.BoolVar(&p.reading.CropBoxes, "crop-boxes", false,
+		"cut the images of CUB and CAR to their published boxes, scaled to squares (changes the run's name)")
+	f.StringVar(&p.memory.Precision, "precision", "",
+		"precision of the network in training: bf16 halves its memory (default float32)")
+	f.IntVar(&p.memory.MicroBatch, "micro-batch", 0,
+		"images on the device at a time; triplets are still mined in the whole batch, but batch normalization sees a "+
+			"micro-batch (default: the batch)")
+	f.BoolVar(&p.memory.Recompute, "recompute", false,
+		"keep only the inputs of residual blocks and compute the rest again: less memory, more time")
+}
+
+// preset returns the preset of --preset, by name or file and by default quick, changed by the flags.
+func (p presetFlags) preset(a *cli.App) (presets.Preset, error) {
+	load := func() (presets.Preset, error) { return presets.Load(cmp.Or(a.Preset, "quick")) }
+	if p.features.Features != "" {
+		load = func() (presets.Preset, error) { return presets.OnFeatures(p.features, p.head) }
+	}
+	preset, err := load()
+	if err != nil {
+		return preset, cli.Usage(err)
+	}
+	preset.Reading = p.reading
+	preset.DataOptions = a.DataOptions()
+	memory := preset.Memory
+	memory.Precision = cmp.Or(p.memory.Precision, memory.Precision)
+	memory.MicroBatch = cmp.Or(p.memory.MicroBatch, memory.MicroBatch)
+	memory.Recompute = memory.Recompute || p.memory.Recompute
+	preset, err = preset.With(presets.Settings{Memory: memory})
+	return preset, cli.Usage(err)
+}
+
+// settingFlags are the flags that change the setting of all runs of a command.
+type settingFlags struct {
+	presetFlags
+	training trainingFlags
+
+	settings     presets.Settings // Those that a flag gives as they are.
+	lr           []float64
+	batch, seeds string
+	flags        *pflag.FlagSet
+}
+
+func (s *settingFlags) add(f *pflag.FlagSet) {
+	s.flags = f
+	f.Float64SliceVar(&s.lr, "lr", nil, "learning rate (default: the preset's for the rule or loss)")
+	f.StringVar(&s.batch, "batch", "",
+		"batch: classes x images per class, as in 8x8, or a number of images (default: the preset's)")
+	f.IntVar(&s.settings.ImagesPerClass, "images-per-class", 0, "images of each class in a batch (default: the preset's)")
+	f.IntVar(&s.settings.Dim, "dim", 0, "dimension of the embedding (default: the preset's)")
+	f.IntVar(&s.settings.Epochs, "epochs", 0, "epochs (default: the preset's)")
+	f.IntVar(&s.settings.StepsPerEpoch, "steps", 0, "steps per epoch (default: the preset's)")
+	f.IntVar(&s.settings.Size, "size", 0, "side of the images in pixels (default: the preset's)")
+	f.StringVar(&s.settings.Arch, "arch", "", "backbone, or the .onnx file of a network that PyTorch has exported; see "+
+		"dmlx help onnx (default: the preset's)")
+	f.StringVar(&s.settings.Weights, "weights", "",
+		"initial weights: pretrained, random, or a .safetensors or .pth file with torchvision's names "+
+			"(default: the preset's)")
+	f.StringVar(&s.settings.RuleOptions, "options", "",
+		`options for all rules that use them, written as behind the ? of a rule: "tau=2&sum"`)
+	f.StringVar(&s.seeds, "seeds", "", `seeds, as in 1-5 or 1,3,8 (default: the preset's)`)
+	s.presetFlags.add(f)
+	s.training.add(f)
+}
+
+// preset returns the preset of --preset with the settings of the flags, and the seeds, which are nil for the preset's.
+func (s *settingFlags) preset(a *cli.App) (p presets.Preset, seeds []uint64, err error) {
+	if p, err = s.presetFlags.preset(a); err != nil {
+		return p, nil, err
+	}
+	given, set := s.flags.Changed, s.settings
+	for _, name := range []string{"images-per-class", "dim", "epochs", "steps", "size"} {
+		if n, err := s.flags.GetInt(name); given(name) && n < 1 {
+			return p, nil, cmp.Or(err, cli.Usagef("%s is %d, must be at least 1", name, n))
+		}
+	}
+	for _, lr := range s.lr {
+		if !(lr > 0) {
+			return p, nil, cli.Usagef("learning rate is %g, must be a positive number", lr)
+		}
+	}
+	switch {
+	case len(s.lr) == 1:
+		set.LR = s.lr[0]
+	case len(s.lr) > 1:
+		set.Rates = s.lr
+	}
+	if given("batch") {
+		var perClass int
+		if set.Batch, perClass, err = presets.ParseBatch(s.batch); err != nil {
+			return p, nil, cli.Usage(err)
+		}
+		if perClass != 0 && set.ImagesPerClass != 0 && perClass != set.ImagesPerClass {
+			return p, nil, cli.Usagef("--batch %s has %d images per class, --images-per-class %d: want one of them", s.batch,
+				perClass, set.ImagesPerClass)
+		}
+		set.ImagesPerClass = cmp.Or(perClass, set.ImagesPerClass)
+	}
+	if given("seeds") {
+		if set.Seeds, err = cli.ParseNumbers("seeds", s.seeds); err != nil {
+			return p, nil, err
+		}
+	}
+	if set.Adjusted = s.training.changes(); set.Adjusted != nil {
+		set.Adjust = func(spec *runs.Spec) (err error) {
+			spec.Config, err = s.training.apply(spec.Config)
+			return err
+		}
+	}
+	p, err = p.With(set)
+	return p, set.Seeds, cli.Usage(err)
+}
+
+// objectives returns rules and losses by their names.
+func objectives(rules, losses []string) (out []presets.Objective, err error) {
+	for i, name := range slices.Concat(rules, losses) {
+		o, err := objective(name, i < len(rules))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, presets.Objective{Objective: o})
+	}
+	return out, nil
+}
+
+// objective returns a rule or a loss by its name.
+func objective(name string, isRule bool) (train.Objective, error) {
+	loss := strings.TrimPrefix(name, "loss ")
+	o, noLoss := train.ParseLoss(loss)
+	if !isRule {
+		return o, cli.Usage(noLoss)
+	}
+	o, err := train.ParseObjective(name)
+	if noLoss == nil && (err != nil || !o.IsRule()) {
+		err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
+	}
+	return o, cli.Usage(err)
+}

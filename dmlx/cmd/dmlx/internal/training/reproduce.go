@@ -1,0 +1,489 @@
+package training
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/estimate"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// reproduction is a call of reproduce.
+type reproduction struct {
+	execution
+	set           settingFlags
+	bundled       string // File to write the results to; "" writes none.
+	estimated     bool
+	rules, losses []string
+	entries       ledger.Filter
+	verdicts      []string
+	flags         *pflag.FlagSet
+
+	names    []string                  // Of the tables and figures; set by plan.
+	requests map[string]report.Request // By name; set by plan.
+}
+
+// NewReproduce trains the runs of tables and figures of the paper.
+func NewReproduce(a *cli.App) *cobra.Command {
+	r := reproduction{execution: execution{App: a}}
+	cmd := &cobra.Command{
+		Use:   "reproduce NAME…",
+		Short: "Train the runs of a table or figure of the paper and show it beside the paper's",
+		Long: `Train the runs of a table or figure of the paper and show the result beside the paper's. The names are
+
+` + text.Wrap(paper.Names()) + `
+
+and ` + everything + ` for all of them.
+
+Runs that are in the store or bundled with the program are read, not trained. Each other run is stored as soon as it is
+trained, so that a command that was stopped continues where it was. Tables share runs. All runs are checked before the
+first is trained.
+
+--add-rule and --add-loss put rows of your own beside the paper's, with a dash where the paper has no number. A name
+and " = " before a rule or loss label its row; formulas stand between dollar signs. These tables and figures take some:
+` + text.Wrap(paper.TakingRows()) + `
+
+The flags of dmlx train change the setting of all runs, and so does a preset of your own in a TOML file. The tables and
+the names of their files then say what differs from the preset:
+  # mine.toml, for --preset mine.toml
+  from = "quick"
+  seeds = [1, 2, 3, 4, 5]
+  options = "tau=2"
+  [sets.minishop]
+  batch = "8x4"
+
+With --on slurm a cluster trains the missing runs, as a job array that continues if this command is stopped (Ctrl-C).
+The same command follows it again; see also dmlx runs queue and dmlx runs cancel. The run store must be in a folder that
+the cluster's nodes share.`,
+		Example: "  dmlx reproduce table2 --preset quick\n" +
+			"  dmlx reproduce table2 table3 table4 --no-bundled --jobs 2 --out results/\n" +
+			"  dmlx reproduce all --cached-only\n" +
+			"  dmlx reproduce ledger --table 3 --table 7 --verdict contradicted\n" +
+			"  dmlx reproduce table3 --add-rule 'Ours = cos/lin/cir?tau=2' --add-loss ms\n" +
+			"  dmlx reproduce table4 --options tau=2 --batch 16x4 --seeds 1-5\n" +
+			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
+		Args:      cobra.MinimumNArgs(1),
+		ValidArgs: append(paper.Names(), everything),
+		RunE:      func(cmd *cobra.Command, names []string) error { return r.run(cmd.Context(), names) },
+	}
+	f := cmd.Flags()
+	r.flags = f
+	f.StringArrayVar(&r.rules, "add-rule", nil, `rule as a row of your own, with a label if you like: `+
+		`"Ours = cos/lin/cir"; may be repeated`)
+	f.StringArrayVar(&r.losses, "add-loss", nil, `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
+	f.StringVar(&r.set.settings.FineGrained, "fine-grained", "",
+		"fine-grained data set, or folder of images, instead of the paper's CAR (default: the preset's)")
+	f.StringVar(&r.set.settings.CoarseGrained, "separated", "",
+		"coarse-grained data set, or folder of images, instead of the paper's In-shop, or none (default: the preset's)")
+	r.set.add(f)
+	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 " +
+		"(default: the preset's for each rule or loss)"
+	f.StringArrayVar(&r.entries.Places, "table", nil, `show these entries of the ledger: "3", "Figures", "Claims" or `+
+		`"Claim, §6"; may be repeated, as the next three`)
+	f.StringArrayVar(&r.verdicts, "verdict", nil, `show the entries of the ledger with this verdict: "contradicted", …`)
+	f.StringArrayVar(&r.entries.Data, "data", nil, "show the entries of the ledger on this data set of ours")
+	f.StringArrayVar(&r.entries.Presets, "evidence", nil, "show the entries of the ledger that runs of this preset judge")
+	f.BoolVar(&r.IgnoreBundled, "no-bundled", false, "train again the runs that are bundled with the program")
+	f.BoolVar(&r.CachedOnly, "cached-only", false, "train nothing: show the runs that are cached or bundled")
+	f.BoolVar(&r.estimated, "estimate", false,
+		"train nothing: measure a few training steps and estimate the hours that the missing runs take here")
+	f.StringVar(&r.bundled, "write-bundled", "", "file to write the results to, in the format of dmlx/runs/bundled/")
+	r.execution.add(f)
+	return cmd
+}
+
+// run reproduces the tables and figures with these names.
+func (r *reproduction) run(ctx context.Context, names []string) error {
+	if err := r.plan(names); err != nil {
+		return err
+	}
+	if r.estimated {
+		return r.printEstimate(ctx)
+	}
+	submitted := make(map[string]bool) // Runs that the cluster has trained.
+	if r.Submit != nil {               // All runs that are known are submitted at once.
+		missing, err := r.missing(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.Submit(ctx, slices.Concat(missing...)); err != nil {
+			return err
+		}
+		for _, j := range slices.Concat(missing...) {
+			submitted[j.Spec.Hash()] = true
+		}
+	} else if !r.CachedOnly {
+		if err := r.checkAll(ctx); err != nil {
+			return err
+		}
+	}
+	return r.makeAll(ctx, submitted)
+}
+
+// plan checks the flags and sets the names and the requests.
+func (r *reproduction) plan(names []string) error {
+	preset, seeds, err := r.set.preset(r.App)
+	if err != nil {
+		return err
+	}
+	r.Seeds = seeds
+	rows, err := labeled(r.rules, r.losses)
+	if err != nil {
+		return err
+	}
+	all := slices.Contains(names, everything)
+	if r.names = names; all {
+		r.names = paper.Names()
+	}
+	for _, name := range r.names {
+		if err := paper.Check(name); err != nil {
+			return cli.Usage(err)
+		}
+	}
+	if err := r.checkFlags(); err != nil {
+		return err
+	}
+	for i, place := range r.entries.Places {
+		if place != "" && strings.Trim(place, "0123456789") == "" {
+			r.entries.Places[i] = "Table " + place
+		}
+	}
+	for _, v := range r.verdicts {
+		r.entries.Verdicts = append(r.entries.Verdicts, verdicts.Verdict(v))
+	}
+	if err := r.begin(preset, preset.Light(r.Devices)); err != nil {
+		return err
+	}
+	r.requests, err = plan(r.names, report.Request{Open: r.open, Store: r.store, Preset: preset, Rows: rows,
+		Options: r.Options}, all, len(r.set.lr) > 1)
+	return err
+}
+
+// checkFlags returns an error if flags contradict each other, or if an output cannot be written.
+func (r *reproduction) checkFlags() error {
+	filtered := slices.ContainsFunc(ledgerFlags, r.flags.Changed)
+	switch {
+	case r.estimated && (r.out != "" || r.bundled != ""):
+		return cli.Usagef("--estimate trains no runs and writes nothing: leave out --out and --write-bundled")
+	case r.estimated && r.flags.Changed("devices"):
+		return cli.Usagef("--estimate measures steps on one device: leave out --devices")
+	case r.estimated && (r.CachedOnly || r.on.on != ""):
+		return cli.Usagef("--estimate trains no runs: leave out --cached-only and --on")
+	case r.CachedOnly && r.on.on != "":
+		return cli.Usagef("--cached-only trains no runs: leave out --on")
+	case filtered && !slices.Equal(r.names, []string{"ledger"}):
+		return cli.Usagef("--%s select entries of the ledger: want dmlx reproduce ledger", strings.Join(ledgerFlags, ", --"))
+	}
+	if err := r.check(r.flags); err != nil {
+		return err
+	}
+	return cli.CheckOut(nil, r.bundled)
+}
+
+// labeled returns rules and losses, each of which may begin with a label: "Ours = cos/lin/cir?tau=2".
+func labeled(rules, losses []string) (out []presets.Objective, err error) {
+	for i, row := range slices.Concat(rules, losses) {
+		label, name, found := strings.Cut(row, " = ")
+		if !found {
+			label, name = "", row
+		}
+		label = strings.TrimSpace(label)
+		if found && label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return nil, cli.Usagef("row %q: want a label of printable characters before the =, as in \"Ours = cos/lin/cir\"",
+				row)
+		}
+		o, err := objective(strings.TrimSpace(name), i < len(rules))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, presets.Objective{Objective: o, Label: label})
+	}
+	return out, nil
+}
+
+// missing returns the runs and histograms that each table or figure lacks.
+func (r *reproduction) missing(ctx context.Context) ([][]runs.Job, error) {
+	out := make([][]runs.Job, len(r.names))
+	for i, name := range r.names {
+		var err error
+		if out[i], err = paper.Missing(ctx, name, r.requests[name]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// makeAll makes the tables and figures, one after the other, and prints them.
+func (r *reproduction) makeAll(ctx context.Context, submitted map[string]bool) error {
+	var results []*runs.Result
+	var histograms []*runs.Histograms
+	var texts []string
+	sets := []reproduced{} // An array in JSON, even if empty.
+	for _, name := range r.names {
+		r.show(name + " ")
+		q := r.requests[name]
+		q.Progress = r.Progress
+		report, err := paper.Make(ctx, name, q, r.entries)
+		r.Line.End()
+		if err != nil {
+			return err
+		}
+		for _, run := range report.Results {
+			if submitted[run.Hash] {
+				report.Ran++
+				delete(submitted, run.Hash)
+			}
+		}
+		results, histograms = append(results, report.Results...), append(histograms, report.Histograms...)
+		table, text, err := present(r.App, report, r.out)
+		if err != nil {
+			return err
+		}
+		sets, texts = append(sets, table), append(texts, text)
+	}
+	if err := r.writeBundled(results, histograms); err != nil {
+		return err
+	}
+	return r.Print(map[string]any{"tables": sets}, strings.Join(texts, "\n\n"))
+}
+
+// writeBundled writes results, and similarity histograms into a folder beside them, as --write-bundled asks for.
+func (r *reproduction) writeBundled(results []*runs.Result, histograms []*runs.Histograms) error {
+	if r.bundled == "" {
+		return nil
+	}
+	n, err := runs.WriteBundled(r.bundled, results)
+	if err != nil {
+		return err
+	}
+	r.Logf("wrote %d results to %s", n, r.bundled)
+	if histograms == nil {
+		return nil
+	}
+	path := filepath.Join(filepath.Dir(r.bundled), "histograms", filepath.Base(r.bundled))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := runs.WriteBundledHistograms(path, histograms); err != nil {
+		return err
+	}
+	r.Logf("wrote the similarity histograms of Figures 4 and 5 to %s", path)
+	return nil
+}
+
+// ledgerFlags select entries of the ledger.
+var ledgerFlags = []string{"table", "verdict", "data", "evidence"}
+
+// plan returns the request for each table, or an error for a row, a setting or a data set that it cannot have. Of all
+// tables each takes the rows that it can have.
+func plan(names []string, q report.Request, all, sweeps bool) (map[string]report.Request, error) {
+	out := make(map[string]report.Request)
+	var cells []paper.Cell
+	taken := make([]bool, len(q.Rows))
+	for _, name := range names {
+		own := q
+		own.Rows = nil
+		if sweeps && !slices.Contains([]string{"table6", "table7", "table8"}, name) {
+			return nil, cli.Usagef("several learning rates are for the sweeps table6, table7 and table8: want one for %s", name)
+		}
+		of, err := paper.Cells(name, own)
+		if err != nil {
+			return nil, err
+		}
+		for i, row := range q.Rows {
+			with := own
+			with.Rows = append(slices.Clone(own.Rows), row)
+			more, err := paper.Cells(name, with)
+			switch {
+			case err == nil:
+				own, of, taken[i] = with, more, true
+			case !all:
+				return nil, cli.Usage(err)
+			}
+		}
+		cells = append(cells, of...)
+		out[name] = own
+	}
+	if i := slices.Index(taken, false); i >= 0 {
+		return nil, cli.Usagef("no table takes the row %s", q.Rows[i])
+	}
+	for option := range strings.SplitSeq(q.Preset.RuleOptions, "&") {
+		option, _, _ = strings.Cut(option, "=")
+		if option != "" && len(cells) > 0 && !paper.UsesOption(cells, option) {
+			return nil, cli.Usagef("the option %s changes no rule of %s", option, strings.Join(names, ", "))
+		}
+	}
+	return out, nil
+}
+
+// checkAll checks the missing runs of all tables before the first is trained. Runs that are known only from the results
+// of others are checked when they are.
+func (r *reproduction) checkAll(ctx context.Context) error {
+	if len(r.names) < 2 {
+		return nil // A table checks its own.
+	}
+	var missing []runs.Spec
+	for _, name := range r.names {
+		cells, err := paper.Cells(name, r.requests[name])
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			for _, spec := range c.Specs {
+				_, found, err := r.store.Lookup(spec)
+				if err != nil {
+					return err
+				}
+				if !found || r.IgnoreBundled {
+					missing = append(missing, spec)
+				}
+			}
+		}
+	}
+	return r.Check(ctx, r.store, runs.Jobs(missing...))
+}
+
+// everything is the name for all tables and figures.
+const everything = "all"
+
+// reproduced is the JSON of a table or figure.
+type reproduced struct {
+	Study      string     `json:"study"`
+	Preset     string     `json:"preset"`
+	Changes    []string   `json:"changes,omitempty"` // Settings that differ from the preset's.
+	Provenance string     `json:"provenance"`
+	Runs       int        `json:"runs"`
+	Ran        int        `json:"ran"`
+	Cells      []cellJSON `json:"cells,omitempty"`
+	Files      []string   `json:"files,omitempty"`
+}
+
+type cellJSON struct {
+	Data     string   `json:"data"`
+	Row      string   `json:"row"`
+	Column   string   `json:"column"`
+	Rule     string   `json:"rule"`
+	Loss     string   `json:"loss,omitempty"`
+	Own      bool     `json:"own,omitempty"` // A row that the paper does not have.
+	Label    string   `json:"label,omitempty"`
+	LR       float64  `json:"lr"`
+	Mean     *float64 `json:"recall_at_1"` // A fraction; null if no run is finite.
+	Std      float64  `json:"std"`
+	N        int      `json:"n"`
+	Diverged int      `json:"diverged"`
+	HeldOut  *float64 `json:"held_out_recall_at_1,omitempty"` // Of a table that selects by held-out classes.
+	Runs     []string `json:"runs"`
+}
+
+// printEstimate measures the steps of the missing runs and prints the hours.
+func (r *reproduction) printEstimate(ctx context.Context) error {
+	missing, err := r.missing(ctx)
+	if err != nil {
+		return err
+	}
+	var e estimate.Estimate
+	for i, name := range r.names {
+		e.Add(name, missing[i])
+	}
+	if len(e.Lines) == 0 {
+		return r.Print(map[string]any{"lines": []string{}, "hours": 0}, "no run is missing")
+	}
+	t, err := r.open()
+	if err != nil {
+		return err
+	}
+	err = e.Measure(ctx, t.Choice, func(text string) {
+		r.Line.End()
+		r.Line.Show("%s", text)
+	})
+	r.Line.End()
+	if err != nil {
+		return err
+	}
+	return r.Print(map[string]any{"lines": e.Lines, "hours": e.Hours, "backend": t.Name}, e.Text(t.Name))
+}
+
+// present returns a report as JSON and text. If out is not empty, it writes the parts there in all formats.
+func present(a *cli.App, r *paper.Report, out string) (reproduced, string, error) {
+	set := reproduced{Study: r.Name, Preset: r.Preset, Changes: r.Changes, Provenance: r.Provenance, Runs: r.Runs,
+		Ran: r.Ran}
+	if r.Table != nil {
+		for _, c := range r.Table.Cells {
+			s, held := c.Recall(1), c.HeldOutRecall(1)
+			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, Loss: c.Loss, Own: c.Objective != nil,
+				LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged, Runs: []string{}} // An array in JSON, even if empty.
+			if c.Objective != nil {
+				j.Label = c.Objective.Label
+			}
+			if s.N > 0 {
+				j.Mean = &s.Mean
+			}
+			if held.N > 0 {
+				j.HeldOut = &held.Mean
+			}
+			for _, run := range c.Runs {
+				j.Runs = append(j.Runs, run.Hash)
+			}
+			set.Cells = append(set.Cells, j)
+		}
+	}
+	var texts []string
+	for _, p := range r.Parts {
+		if r.Text == "" {
+			text, err := describe(p)
+			if err != nil {
+				return set, "", err
+			}
+			if text != "" {
+				texts = append(texts, text)
+			}
+		}
+		if out == "" {
+			continue
+		}
+		name := r.Name + "-" + presets.Preset{Name: r.Preset, Changes: r.Changes}.FileName()
+		if p.Name != "" {
+			name += "-" + p.Name
+		}
+		saved, err := a.SaveAll(p.Of, filepath.Join(out, name))
+		if err != nil {
+			return set, "", err
+		}
+		set.Files = append(set.Files, saved...)
+	}
+	if r.Text != "" {
+		texts = []string{r.Text}
+	} else if r.Runs > 0 {
+		texts = append(texts, fmt.Sprintf("%d runs, %d of them trained now", r.Runs, r.Ran))
+	}
+	return set, strings.Join(texts, "\n"), nil
+}
+
+// describe returns a part of a report as text: a table, or the description of the main picture; "" for other pictures.
+func describe(p report.Part) (string, error) {
+	if f, ok := p.Of.(*figures.Figure); ok {
+		if p.Name != "" {
+			return "", nil
+		}
+		return strings.TrimSpace(f.Alt + "\n" + f.Provenance), nil
+	}
+	text, err := figures.Bytes(p.Of, "txt")
+	return strings.TrimRight(string(text), "\n"), err
+}

@@ -1,0 +1,258 @@
+package training
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	lossnames "github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+)
+
+// training is a call of train.
+type training struct {
+	execution
+	set            settingFlags
+	data, exchange string
+	rules, losses  []string
+	proxyLR        float64
+	seed           uint64
+	flags          *pflag.FlagSet
+
+	preset     presets.Preset // Set by plan, as what follows.
+	seeds      []uint64
+	objectives []presets.Objective
+}
+
+// NewTrain trains networks and compares them.
+func NewTrain(a *cli.App) *cobra.Command {
+	t := training{execution: execution{App: a}}
+	cmd := &cobra.Command{
+		Use:   "train",
+		Short: "Train a network by gradient rules or losses, measure its retrieval and compare",
+		Long: `Train a network by a gradient rule or a loss and measure its retrieval. With several rules, losses or seeds,
+train the missing runs and compare all: means over seeds, tests of the differences to the first rule or loss and, in the
+folder --out, curves and LaTeX.
+
+If a run is stopped, the same command continues it. Finished runs are read from the store, and where several are
+compared, also from the results that are bundled with the program. With --on slurm a cluster trains the missing runs.
+
+Data: minicar, minishop, the paper's CUB, CAR, SOP and In-shop, or a folder with a folder of images per class.
+Rules: direction/pair/triplet[+mask], or one of
+` + text.Wrap(dmlx.Aliases()) + `
+Losses (dmlx dissect --list describes them):
+` + text.Wrap(lossnames.Names()) + `
+Parts of a loss that --exchange replaces: direction, pair and triplet, with their names in a rule. A miner and parts may
+also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
+		Example: "  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1\n" +
+			"  dmlx train --data minicar --loss \"ms?beta=40\" --miner ms\n" +
+			"  dmlx train --data minishop --loss proxy-anchor --exchange pair=lin-ms\n" +
+			"  dmlx train --data photos/ --arch vit.onnx --train-only 'blocks\\.11|norm' --augment flip --keep 8GB\n" +
+			"  dmlx train --data photos/ --arch vit.onnx --lora 'attn\\.qkv\\.weight:8' --lr 0.01\n" +
+			"  dmlx train --rule cos/con/con --rule cos/lin/cir --loss ms --seeds 1-5 --out compared/",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	t.flags = f
+	f.StringVar(&t.data, "data", "minicar", "data set, or a folder of images")
+	f.StringArrayVar(&t.rules, "rule", nil, "gradient rule; may be repeated (default cos/con/con)")
+	f.StringArrayVar(&t.losses, "loss", nil,
+		`loss; parameters that differ from the published ones follow a "?": "ms?beta=40"; may be repeated`)
+	f.StringVar(&t.exchange, "exchange", "",
+		`replace parts of the losses: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
+	f.Float64Var(&t.proxyLR, "proxy-lr", 0, "learning rate of a loss's proxies (default: the preset's for the loss)")
+	f.Uint64Var(&t.seed, "seed", 1, "seed of the last layer, the batches, the augmentation and the proxies")
+	t.set.add(f)
+	f.Lookup("seeds").Usage = "several seeds in place of --seed, as in 1-5 or 1,3,8"
+	f.BoolVar(&t.IgnoreBundled, "no-bundled", false,
+		"with several runs: train again those that are bundled with the program, without their curves")
+	t.set.addFeatures(f)
+	t.execution.add(f)
+	cmd.AddCommand(newTrainSteps(a))
+	return cmd
+}
+
+// run trains what the flags ask for.
+func (t *training) run(ctx context.Context) error {
+	if err := t.plan(); err != nil {
+		return err
+	}
+	// Flags are checked before images are decoded, which may take long: a set with a digest is not opened.
+	trial := t.preset
+	trial.Digests = map[string]string{runs.PaperName(t.data): "none"}
+	specs, err := t.specs(trial)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	for _, spec := range specs {
+		if err := t.checkSpec(spec); err != nil {
+			return err
+		}
+	}
+	if err := t.check(t.flags); err != nil {
+		return err
+	}
+	if specs, err = t.specs(t.preset); err != nil {
+		return err
+	}
+	light := !slices.ContainsFunc(runs.Jobs(specs...), func(j runs.Job) bool {
+		j.Devices = t.Devices
+		return !j.Light()
+	})
+	if err := t.begin(t.preset, light); err != nil {
+		return err
+	}
+	if len(specs) == 1 && t.on.on == "" && !t.flags.Changed("out") && !t.flags.Changed("jobs") {
+		return t.trainOne(ctx, specs[0])
+	}
+	return t.trainSeveral(ctx, specs)
+}
+
+// plan sets the preset, the seeds and the objectives.
+func (t *training) plan() (err error) {
+	given := t.flags.Changed
+	if err := t.set.checkFeatures(t.App, t.flags); err != nil {
+		return err
+	}
+	if t.preset, t.seeds, err = t.set.preset(t.App); err != nil {
+		return err
+	}
+	if len(t.set.lr) > 1 {
+		return cli.Usagef("--lr has %d learning rates: want one; dmlx reproduce table7 and dmlx search compare rates",
+			len(t.set.lr))
+	}
+	if given("seed") && t.seeds != nil {
+		return cli.Usagef("--seed and --seeds are both given: want one of them")
+	}
+	if t.seeds == nil {
+		t.seeds = []uint64{t.seed}
+	}
+	if t.objectives, err = objectives(t.rules, t.losses); err != nil {
+		return err
+	}
+	if len(t.losses) == 0 && (given("exchange") || given("proxy-lr")) {
+		return cli.Usagef("--exchange and --proxy-lr belong to a loss: want --loss NAME")
+	}
+	if t.objectives == nil {
+		t.objectives = []presets.Objective{{}}
+	}
+	for i := range t.objectives {
+		if at := &t.objectives[i]; !at.IsRule() {
+			if at.Exchange != "" && t.exchange != "" {
+				return cli.Usagef("%s and --exchange %s: want one of them", at, t.exchange)
+			}
+			if at.Objective, err = at.WithExchange(cmp.Or(at.Exchange, t.exchange)); err != nil {
+				return cli.Usage(err)
+			}
+		}
+	}
+	if t.preset.Base.HasFeatures() {
+		t.data = t.preset.Base.Data
+	}
+	return nil
+}
+
+// specs returns the runs at a preset: those of each objective, a seed after the other.
+func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
+	seen := make(map[string]bool)
+	for _, objective := range t.objectives {
+		for _, seed := range t.seeds {
+			spec, err := p.ObjectiveSpec(t.data, objective, seed)
+			if err != nil {
+				return nil, err
+			}
+			if t.flags.Changed("proxy-lr") && spec.Loss != "" {
+				spec.ProxyLR = t.proxyLR
+			}
+			hash := spec.Hash()
+			if seen[hash] {
+				return nil, cli.Usagef("%s with seed %d is given twice", spec.Objective.String(), seed)
+			}
+			seen[hash] = true
+			specs = append(specs, spec)
+		}
+	}
+	return specs, nil
+}
+
+// checkSpec returns an error if a run cannot be trained. If weights and a published set are missing, it names the set.
+func (t *training) checkSpec(spec runs.Spec) error {
+	if err := spec.Ready(); err != nil {
+		return err
+	}
+	if err := spec.HasTriplets(); err != nil {
+		return cli.Usage(err)
+	}
+	if err := spec.FitsDevices(t.Devices); err != nil {
+		return cli.Usage(err)
+	}
+	if !spec.HasFeatures() {
+		return nil
+	}
+	return cli.Usage(runs.Feasible(spec)) // Features are read already.
+}
+
+// trainSeveral trains those of several runs that are missing and compares all.
+func (t *training) trainSeveral(ctx context.Context, specs []runs.Spec) error {
+	t.show("")
+	results, ran, err := runs.RunAll(ctx, t.open, t.store, specs, t.Options)
+	t.Line.End()
+	if err == nil && t.on.dryRun { // None is missing.
+		err = t.Submit(ctx, nil)
+	}
+	if err != nil {
+		return err
+	}
+	hashes := make([]string, len(results))
+	for i, r := range results {
+		hashes[i] = r.Hash
+	}
+	return stored.PrintComparison(ctx, t.App, t.store, hashes, t.out, func(v map[string]any) string {
+		v["trained"] = ran
+		return fmt.Sprintf("%d runs, %d of them trained now", len(results), ran)
+	})
+}
+
+// trainOne trains a run and prints its result.
+func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
+	choice, err := t.open()
+	if choice, err = cli.OnDevices(choice, err, t.Devices); err != nil {
+		return err
+	}
+	choice = choice.Keeping(t.Keep)
+	t.Logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective.String(),
+		spec.DataName(), spec.Seed, spec.LR, spec.Steps(), spec.Batch())
+	result, err := runs.Run(ctx, choice, t.store, spec,
+		func(p runs.Progress) { t.Line.Show("%s", progress.Training(p)) })
+	t.Line.End()
+	if err != nil {
+		return err
+	}
+	references, err := stored.References(ctx, t.App, t.store, []*runs.Result{result})
+	if err != nil {
+		return err
+	}
+	dir := t.store.Path(result.Hash)
+	var above strings.Builder
+	for _, r := range references {
+		fmt.Fprintf(&above, "%-17s Recall@1 %.1f   MAP@R %.1f\n", r.Name, 100*r.Recall[1], 100*r.MAPAtR)
+	}
+	if references != nil {
+		above.WriteString(stored.HeadsText([][]*runs.Result{{result}}))
+	}
+	return t.Print(stored.Trained{Result: result, Dir: dir, References: references},
+		above.String()+stored.ResultText(result, dir))
+}
