@@ -1,6 +1,7 @@
 package gradients
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
-	"github.com/gradient-surgery/dml/dmlx/losses"
-	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -42,29 +41,20 @@ free. Three things make M unique: a batch of at most D embeddings; --miner, whic
 --similarity-gradient W.npy, ∂L/∂S [B, B], with which M = W + Wᵀ is exact. W also says which image of a pair is the
 anchor. With --loss or --rule the command compares the gradient with that of a loss or rule.`
 
-// autograd dissects a gradient from files.
-type autograd struct {
-	gradient, at, similarity, rule, out string // Flags beside those of newDissect.
-	nearest                             int    // How many rules and losses to rank.
-}
-
-// given tells whether there is a gradient to dissect.
-func (g autograd) given() bool { return g.gradient != "" || g.similarity != "" }
-
-// check names what is wrong with the flags.
-func (g autograd) check(loss, miner string) error {
-	switch {
-	case g.at != "" && g.at != "normalized" && g.at != "raw":
-		return cli.Usagef("--at %q: want normalized or raw", g.at)
-	case g.nearest < 0:
-		return cli.Usagef("--nearest %d: want how many rules and losses to rank, at least 1", g.nearest)
-	case !g.given() && g.nearest > 0:
+// check names what is wrong with the flags of a given gradient.
+func (d *dissection) check() error {
+	switch given := d.given(); {
+	case d.at != "" && d.at != "normalized" && d.at != "raw":
+		return cli.Usagef("--at %q: want normalized or raw", d.at)
+	case d.nearest < 0:
+		return cli.Usagef("--nearest %d: want how many rules and losses to rank, at least 1", d.nearest)
+	case !given && d.nearest > 0:
 		return cli.Usagef("--nearest ranks rules beside a given gradient: add --gradient G.npy")
-	case !g.given() && (g.rule != ""):
+	case !given && d.rule != "":
 		return cli.Usagef("--rule compares a rule with a given gradient: add --gradient G.npy")
-	case g.given() && g.rule != "" && loss != "":
+	case given && d.rule != "" && d.loss != "":
 		return cli.Usagef("--rule and --loss: a gradient is compared with one of them at a time")
-	case g.similarity != "" && miner != "":
+	case d.similarity != "" && d.miner != "":
 		return cli.Usagef("--miner selects the pairs of --gradient, and --similarity-gradient already says which they are: " +
 			"leave out --miner")
 	}
@@ -72,13 +62,13 @@ func (g autograd) check(loss, miner string) error {
 }
 
 // read reads the files of a gradient at a batch.
-func (g autograd) read(e dissect.Embeddings) (a dissect.Autograd, err error) {
-	a.Raw = g.at == "raw"
+func (d *dissection) read(e dissect.Embeddings) (a dissect.Autograd, err error) {
+	a.Raw = d.at == "raw"
 	for _, f := range []struct {
 		path string
 		to   *[]float32
 		want [2]int
-	}{{g.gradient, &a.Gradient, [2]int{e.N, e.Dim}}, {g.similarity, &a.Similarity, [2]int{e.N, e.N}}} {
+	}{{d.gradient, &a.Gradient, [2]int{e.N, e.Dim}}, {d.similarity, &a.Similarity, [2]int{e.N, e.N}}} {
 		if f.path == "" {
 			continue
 		}
@@ -94,178 +84,145 @@ func (g autograd) read(e dissect.Embeddings) (a dissect.Autograd, err error) {
 	return a, nil
 }
 
-// compared is a named loss or rule beside a gradient.
-type compared struct {
-	Name     string  `json:"name"`
-	Constant float64 `json:"constant"` // The gradient is nearest to this many times the named one's.
-	Error    float64 `json:"error"`    // The largest difference from that, over the gradient's largest value.
-	Cosine   float64 `json:"cosine"`
-}
-
-// against compares a gradient with that of a loss, or of a rule if l is nil.
-func against(d *dissect.AutogradDissection, b compute.Backend, e dissect.Embeddings, r dmlx.Rule, l *losses.Named,
-	m miners.Miner, p dissect.Proxies) (*compared, error) {
-	if files.IsZero(d.G) {
+// against compares a gradient with that of the loss or rule that is named.
+func (d *dissection) against(x *dissect.AutogradDissection, b compute.Backend, e dissect.Embeddings,
+	p dissect.Proxies) (*dissect.Near, error) {
+	if d.of == nil && d.rule == "" || files.IsZero(x.G) {
 		return nil, nil // There is nothing to compare, and the output says why.
 	}
 	var matrix, gradient []float32
 	var name string
-	if l == nil {
-		of, err := dissect.Rule(b, e, r)
+	if d.of == nil {
+		rule, err := dissect.Rule(b, e, d.with)
 		if err != nil {
 			return nil, err
 		}
-		name, gradient, matrix = r.Name(), of.G, of.M
+		name, gradient, matrix = d.with.Name(), rule.G, rule.M
 	} else {
-		of := l.Of
-		if m != nil {
-			of = miners.With(m, of)
-		}
-		name = l.String()
-		loss, err := dissect.Loss(b, e, p, of)
+		name = d.of.String()
+		loss, err := d.dissectLoss(b, e, p)
 		if err != nil {
-			return nil, fmt.Errorf("loss %s: %w", l, err)
+			return nil, err
 		}
 		gradient = loss.G[:e.N*e.Dim]
 		for i := range e.N { // Without the rows of the proxies.
 			matrix = append(matrix, loss.M[i*(e.N+p.N):i*(e.N+p.N)+e.N]...)
 		}
 	}
-	k, err := d.Against(gradient, matrix)
+	k, err := x.Against(gradient, matrix)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &compared{Name: name, Constant: k.Constant, Error: k.Error, Cosine: k.Cosine}, nil
+	return &dissect.Near{Name: name, Constant: k.Constant, Error: k.Error, Cosine: k.Cosine}, nil
 }
 
-// dissectAutograd dissects a gradient, and writes and prints what is found.
-func dissectAutograd(a *cli.App, g autograd, e dissect.Embeddings, l *losses.Named, miner, matrix, pairs string,
-	p dissect.Proxies) error {
-	var m miners.Miner
-	var err error
-	if miner != "" {
-		if m, err = miners.Parse(miner); err != nil {
-			return cli.Usage(err)
-		}
-	}
-	var r dmlx.Rule
-	if g.rule != "" {
-		if r, err = dmlx.ParseRule(g.rule); err != nil {
-			return cli.Usage(err)
-		}
-	}
-	of, err := g.read(e)
+// autograd dissects a given gradient at a batch, and writes and prints what is found.
+func (d *dissection) autograd(a *cli.App, e dissect.Embeddings, p dissect.Proxies) error {
+	of, err := d.read(e)
 	if err != nil {
 		return err
 	}
 	var b compute.Backend // The gradient alone needs none.
 	backend := ""
-	if m != nil || l != nil || g.rule != "" {
+	if d.by != nil || d.of != nil || d.rule != "" {
 		c, err := a.Backend()
 		if err != nil {
 			return err
 		}
 		b, backend = c.Backend, c.Name
 	}
-	if m != nil {
-		if of.Pairs, err = dissect.MinedPairs(b, e, m.Mine); err != nil {
-			return fmt.Errorf("miner %s: %w", miner, err)
+	if d.by != nil {
+		if of.Pairs, err = dissect.MinedPairs(b, e, d.by.Mine); err != nil {
+			return fmt.Errorf("miner %s: %w", d.miner, err)
 		}
 	}
-	d, err := dissect.FromAutograd(e, of)
+	x, err := dissect.FromAutograd(e, of)
 	if err != nil {
 		return err
 	}
-	if g.at == "" { // Not given: as it fits.
-		if g.at = "normalized"; g.gradient != "" && d.Coordinates > 1e-3 {
+	if d.at == "" { // Not given: as it fits.
+		if d.at = "normalized"; d.gradient != "" && x.Coordinates > 1e-3 {
 			of.Raw = true
 			raw, err := dissect.FromAutograd(e, of)
 			if err != nil {
 				return err
 			}
-			if raw.Coordinates < d.Coordinates/10 {
+			if raw.Coordinates < x.Coordinates/10 {
 				a.Logf("the gradient was taken at the embeddings as given: at their normalized rows %.3g %% of it would not "+
-					"come through S, so --at raw is assumed; --at normalized overrides it", 100*d.Coordinates)
-				g.at, d = "raw", raw
+					"come through S, so --at raw is assumed; --at normalized overrides it", 100*x.Coordinates)
+				d.at, x = "raw", raw
 			}
 		}
 	}
-	var ranked []dissect.Near
-	if g.nearest > 0 && !files.IsZero(d.G) {
-		ranked, err = dissect.Nearest(e, d.G, append(dissect.RuleCandidates(dmlx.Rules()), publishedLosses()...))
+	ranked := []dissect.Near{} // An array in JSON, even if empty.
+	if d.nearest > 0 && !files.IsZero(x.G) {
+		ranked, err = dissect.Nearest(e, x.G, append(dissect.RuleCandidates(dmlx.Rules()), publishedLosses()...))
 		if err != nil {
 			return err
 		}
-		ranked = ranked[:min(g.nearest, len(ranked))]
+		ranked = ranked[:min(d.nearest, len(ranked))]
 	}
-	var k *compared
-	if l != nil || g.rule != "" {
-		if k, err = against(d, b, e, r, l, m, p); err != nil {
-			return err
-		}
-	}
-	if err := writeDissected(matrix, d.M, d.N, pairs, d.Implied); err != nil {
+	k, err := d.against(x, b, e, p)
+	if err != nil {
 		return err
 	}
-	var saved []string
-	if g.out != "" {
-		if saved, err = autogradPictures(a, d, g.out); err != nil {
+	if err := d.write(x.M, x.N, x.Implied); err != nil {
+		return err
+	}
+	saved := []string{}
+	if d.out != "" {
+		if saved, err = autogradPictures(a, x, d.out); err != nil {
 			return err
 		}
 	}
-	v := map[string]any{
-		"gradient": g.gradient, "similarity_gradient": g.similarity, "at": g.at, "miner": miner, "backend": backend,
-		"rows": d.N, "dim": d.Dim, "anchors": impliedAnchors(d.Implied), "residual": d.Implied.Residual,
-		"lone": d.Implied.Lone, "against": d.Implied.Against, "coordinates": d.Coordinates, "outside": d.Outside,
-		"lengths": d.Lengths, "ambiguity": d.Ambiguity, "compared": k, "files": append([]string{}, saved...),
-		"nearest": append([]dissect.Near{}, ranked...),
-	}
-	body := autogradText(g, d, miner, k)
+	v := impliedJSON(x.Implied)
+	v["gradient"], v["similarity_gradient"], v["at"], v["miner"], v["backend"] = d.gradient, d.similarity, d.at, d.miner,
+		backend
+	v["rows"], v["dim"], v["coordinates"], v["outside"], v["lengths"] = x.N, x.Dim, x.Coordinates, x.Outside, x.Lengths
+	v["ambiguity"], v["compared"], v["files"], v["nearest"] = x.Ambiguity, k, saved, ranked
+	body := d.autogradText(x, k)
 	if len(ranked) > 0 {
 		body += "\n\n" + rankedText("nearest rules and losses", ranked)
 	}
 	return a.Print(v, body+cli.FilesText(saved))
 }
 
-func autogradText(g autograd, d *dissect.AutogradDissection, miner string, k *compared) string {
+// autogradText prints a dissected gradient, and the loss or rule that it is compared with.
+func (d *dissection) autogradText(x *dissect.AutogradDissection, k *dissect.Near) string {
 	var out strings.Builder
-	percent := func(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
-	source := g.gradient
-	if source == "" {
-		source = g.similarity
-	}
-	fmt.Fprintf(&out, "gradient of %d embeddings in %d dimensions, from %s\n\n", d.N, d.Dim, source)
-	if files.IsZero(d.G) {
+	fmt.Fprintf(&out, "gradient of %d embeddings in %d dimensions, from %s\n\n", x.N, x.Dim,
+		cmp.Or(d.gradient, d.similarity))
+	if files.IsZero(x.G) {
 		return out.String() + "the gradient is zero: this batch gives the loss nothing to do"
 	}
 	switch {
-	case g.similarity != "":
+	case d.similarity != "":
 		fmt.Fprintf(&out, "%-25s %s\n", "matrix M", "exact, W + Wᵀ")
-	case d.Ambiguity == 0 && miner != "":
-		fmt.Fprintf(&out, "%-25s of the pairs of the miner %s alone\n", "matrix M", miner)
-	case d.Ambiguity == 0:
+	case x.Ambiguity == 0 && d.miner != "":
+		fmt.Fprintf(&out, "%-25s of the pairs of the miner %s alone\n", "matrix M", d.miner)
+	case x.Ambiguity == 0:
 		fmt.Fprintf(&out, "%-25s unique, since there are no more embeddings than dimensions\n", "matrix M")
 	default:
 		fmt.Fprintf(&out, "%-25s ambiguous: %d of its numbers are free, since there are more embeddings\n%26sthan "+
 			"dimensions. This is the least one, which spreads weights over all\n%26spairs, so do not read single weights. "+
-			"--help has three ways out\n", "matrix M", d.Ambiguity, "", "")
+			"--help has three ways out\n", "matrix M", x.Ambiguity, "", "")
 	}
-	if g.gradient != "" {
+	if d.gradient != "" {
 		rest := "not through S"
-		if miner != "" {
+		if d.miner != "" {
 			rest = "not of these pairs"
 		}
-		fmt.Fprintf(&out, "%-25s %s", rest, percent(d.Coordinates))
-		if d.Outside > 1e-5 {
-			fmt.Fprintf(&out, ", of which %s in directions that no embedding of the batch has", percent(d.Outside))
+		fmt.Fprintf(&out, "%-25s %s", rest, percent(x.Coordinates))
+		if x.Outside > 1e-5 {
+			fmt.Fprintf(&out, ", of which %s in directions that no embedding of the batch has", percent(x.Outside))
 		}
 		fmt.Fprintln(&out)
-		if d.Lengths > 1e-5 {
+		if x.Lengths > 1e-5 {
 			fmt.Fprintf(&out, "%-25s %s of the gradient at the embeddings as given\n", "along their lengths",
-				percent(d.Lengths))
+				percent(x.Lengths))
 		}
 	}
-	out.WriteString(impliedText(d.Implied, fmt.Sprintf("%d of %d rows", len(d.Implied.Anchors), d.N)))
+	out.WriteString(impliedText(x.Implied, fmt.Sprintf("%d of %d rows", len(x.Implied.Anchors), x.N)))
 	if k != nil {
 		fmt.Fprintf(&out, "\n%-25s %.6g times its gradient, within %.2g of the largest value; cosine %.7g", k.Name,
 			k.Constant, k.Error, k.Cosine)

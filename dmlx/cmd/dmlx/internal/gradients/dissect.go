@@ -2,10 +2,14 @@
 package gradients
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 
 	"github.com/spf13/cobra"
@@ -19,11 +23,22 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
+// dissection is a call of dissect: its flags, and what they name.
+type dissection struct {
+	loss, miner, rule, embeddings, labels, proxies, classes, matrix, pairs, out string
+
+	gradient, at, similarity string // Of a given gradient.
+	nearest                  int    // How many rules and losses to rank.
+	listed                   bool
+
+	of   *losses.Named // Nil if none is named; set by parse, as what follows.
+	by   miners.Miner  // Nil if none is named.
+	with dmlx.Rule     // Of --rule.
+}
+
 // NewDissect computes the pair and triplet weights that a loss implies.
 func NewDissect(a *cli.App) *cobra.Command {
-	var loss, miner, embeddings, labels, proxies, classes, matrix, pairs string
-	var listed bool
-	var given autograd
+	var d dissection
 	cmd := &cobra.Command{
 		Use:   "dissect {--loss NAME | --gradient G.npy} --embeddings E.npy --labels L.npy",
 		Short: "Compute the pair and triplet weights that a loss or a given gradient implies for a batch",
@@ -45,108 +60,126 @@ Losses (--list describes them):
   dmlx dissect --gradient G.npy --embeddings E.npy --labels L.npy --nearest 10
   dmlx dissect --similarity-gradient W.npy --embeddings E.npy --labels L.npy --pairs pairs.csv`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if listed {
-				return a.Print(map[string]any{"losses": losses.All()}, listOfLosses())
-			}
-			if loss == "" && !given.given() || embeddings == "" || labels == "" {
-				return cli.Usagef("want --loss NAME or --gradient G.npy, --embeddings E.npy and --labels L.npy, or --list")
-			}
-			if err := given.check(loss, miner); err != nil {
-				return err
-			}
-			sources := []string{embeddings, labels, proxies, classes, given.gradient, given.similarity}
-			if err := cli.CheckOut(sources, matrix, pairs); err != nil {
-				return err
-			}
-			if err := a.CheckStyle(given.out); err != nil {
-				return err
-			}
-			if err := cli.CheckOutDir(given.out); err != nil {
-				return err
-			}
-			var l *losses.Named
-			var p dissect.Proxies
-			if loss != "" {
-				var err error
-				if l, err = losses.Parse(loss); err != nil {
-					return cli.Usage(err)
-				}
-				if miner != "" { // Before any file is read.
-					if err := losses.CheckMined(l); err != nil {
-						return cli.Usagef("--miner %s: %w", miner, err)
-					}
-				}
-				if p, err = files.ReadProxies(l, proxies, classes); err != nil {
-					return err
-				}
-			} else if proxies != "" || classes != "" {
-				return cli.Usagef("--proxies and --classes belong to a --loss that has proxies")
-			}
-			batch, err := files.ReadBatch(embeddings, labels)
-			if err != nil {
-				return err
-			}
-			files.SayZero(a.Logf, &batch, embeddings, nil)
-			if given.given() {
-				return dissectAutograd(a, given, batch, l, miner, matrix, pairs, p)
-			}
-			of := l.Of
-			if miner != "" {
-				m, err := miners.Parse(miner)
-				if err != nil {
-					return cli.Usage(err)
-				}
-				of = miners.With(m, of)
-			}
-			c, err := a.Backend()
-			if err != nil {
-				return err
-			}
-			d, err := dissect.Loss(c.Backend, batch, p, of)
-			if err != nil {
-				return fmt.Errorf("loss %s: %w", l, err)
-			}
-			if err := writeDissected(matrix, d.M, d.N+d.Proxies, pairs, d.Implied); err != nil {
-				return err
-			}
-			return a.Print(dissected(l, miner, c.Name, d), dissectedText(l, d))
-		},
+		RunE: func(*cobra.Command, []string) error { return d.run(a) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&loss, "loss", "", `loss; parameters that differ from the published ones follow a "?": "ms?beta=40"`)
-	flags.BoolVar(&listed, "list", false, "list the losses with their sources and formulas")
-	flags.StringVar(&miner, "miner", "",
+	flags.StringVar(&d.loss, "loss", "", `loss; parameters that differ from the published ones follow a "?": "ms?beta=40"`)
+	flags.BoolVar(&d.listed, "list", false, "list the losses with their sources and formulas")
+	flags.StringVar(&d.miner, "miner", "",
 		"miner of the pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
-	flags.StringVar(&embeddings, "embeddings", "", "embeddings [B, D] (.npy)")
-	flags.StringVar(&labels, "labels", "", "labels, integers [B] (.npy)")
-	flags.StringVar(&given.gradient, "gradient", "", "gradient to dissect, ∂L/∂embeddings [B, D] (.npy)")
-	flags.StringVar(&given.at, "at", "",
+	flags.StringVar(&d.embeddings, "embeddings", "", "embeddings [B, D] (.npy)")
+	flags.StringVar(&d.labels, "labels", "", "labels, integers [B] (.npy)")
+	flags.StringVar(&d.gradient, "gradient", "", "gradient to dissect, ∂L/∂embeddings [B, D] (.npy)")
+	flags.StringVar(&d.at, "at", "",
 		"embeddings at which --gradient was taken: normalized or raw (default: normalized, if that fits)")
-	flags.StringVar(&given.similarity, "similarity-gradient", "", "∂L/∂S [B, B], to dissect or beside --gradient (.npy)")
-	flags.StringVar(&given.rule, "rule", "", "rule to compare a given gradient with, as dmlx gradient takes it")
-	flags.IntVar(&given.nearest, "nearest", 0,
+	flags.StringVar(&d.similarity, "similarity-gradient", "", "∂L/∂S [B, B], to dissect or beside --gradient (.npy)")
+	flags.StringVar(&d.rule, "rule", "", "rule to compare a given gradient with, as dmlx gradient takes it")
+	flags.IntVar(&d.nearest, "nearest", 0,
 		"number of rules and losses to print, ranked by the cosine of their gradient with the given one")
-	flags.StringVar(&given.out, "out", "", "folder for pictures of a given gradient, as SVG, PDF and PNG")
+	flags.StringVar(&d.out, "out", "", "folder for pictures of a given gradient, as SVG, PDF and PNG")
 	a.AddStyle(flags)
-	flags.StringVar(&proxies, "proxies", "", "proxies, for a loss that has them [C, D] (.npy)")
-	flags.StringVar(&classes, "classes", "", "labels of the proxies, integers [C] (.npy)")
-	flags.StringVar(&matrix, "matrix", "", "output: M, float32 [B+C, B+C] (.npy)")
-	flags.StringVar(&pairs, "pairs", "", "output: pairs with S, P+ or P- and the anchor's T (.csv)")
+	flags.StringVar(&d.proxies, "proxies", "", "proxies, for a loss that has them [C, D] (.npy)")
+	flags.StringVar(&d.classes, "classes", "", "labels of the proxies, integers [C] (.npy)")
+	flags.StringVar(&d.matrix, "matrix", "", "output: M, float32 [B+C, B+C] (.npy)")
+	flags.StringVar(&d.pairs, "pairs", "", "output: pairs with S, P+ or P- and the anchor's T (.csv)")
 	return cmd
 }
 
-// writeDissected writes a matrix [n, n] and the pairs to the files that are named.
-func writeDissected(matrix string, m []float32, n int, pairs string, implied *dissect.Implied) error {
-	if matrix != "" {
-		if err := npy.WriteFloat32(matrix, m, n, n); err != nil {
-			return err
+// given tells whether there is a gradient to dissect.
+func (d *dissection) given() bool { return d.gradient != "" || d.similarity != "" }
+
+// run dissects a loss or a gradient, and writes and prints what is found.
+func (d *dissection) run(a *cli.App) error {
+	if d.listed {
+		return a.Print(map[string]any{"losses": losses.All()}, listOfLosses())
+	}
+	if d.loss == "" && !d.given() || d.embeddings == "" || d.labels == "" {
+		return cli.Usagef("want --loss NAME or --gradient G.npy, --embeddings E.npy and --labels L.npy, or --list")
+	}
+	read := []string{d.embeddings, d.labels, d.proxies, d.classes, d.gradient, d.similarity}
+	if err := cmp.Or(d.check(), cli.CheckOut(read, d.matrix, d.pairs), a.CheckStyle(d.out), cli.CheckOutDir(d.out),
+		d.parse()); err != nil {
+		return err
+	}
+	var proxies dissect.Proxies
+	var err error
+	if d.of != nil {
+		proxies, err = files.ReadProxies(d.of, d.proxies, d.classes)
+	} else if d.proxies != "" || d.classes != "" {
+		err = cli.Usagef("--proxies and --classes belong to a --loss that has proxies")
+	}
+	if err != nil {
+		return err
+	}
+	batch, err := files.ReadBatch(d.embeddings, d.labels)
+	if err != nil {
+		return err
+	}
+	files.SayZero(a.Logf, &batch, d.embeddings, nil)
+	if d.given() {
+		return d.autograd(a, batch, proxies)
+	}
+	c, err := a.Backend()
+	if err != nil {
+		return err
+	}
+	x, err := d.dissectLoss(c.Backend, batch, proxies)
+	if err != nil {
+		return err
+	}
+	if err := d.write(x.M, x.N+x.Proxies, x.Implied); err != nil {
+		return err
+	}
+	v := impliedJSON(x.Implied)
+	v["loss"], v["source"], v["miner"], v["backend"] = d.of.String(), d.of.Source, d.miner, c.Name
+	v["value"], v["rows"], v["proxies"], v["coordinates"], v["lengths"] = x.Value, x.N, x.Proxies, x.Coordinates, x.Lengths
+	return a.Print(v, dissectedText(d.of, x))
+}
+
+// parse reads the names of the loss, the miner and the rule.
+func (d *dissection) parse() (err error) {
+	if d.loss != "" {
+		if d.of, err = losses.Parse(d.loss); err != nil {
+			return cli.Usage(err)
+		}
+		if d.miner != "" {
+			if err := losses.CheckMined(d.of); err != nil {
+				return cli.Usagef("--miner %s: %w", d.miner, err)
+			}
 		}
 	}
-	if pairs == "" {
-		return nil
+	if d.miner != "" {
+		d.by, err = miners.Parse(d.miner)
 	}
-	return files.WritePairs(pairs, implied)
+	if err == nil && d.rule != "" {
+		d.with, err = dmlx.ParseRule(d.rule)
+	}
+	return cli.Usage(err)
+}
+
+// dissectLoss dissects the loss on the pairs of the miner, if one is named.
+func (d *dissection) dissectLoss(b compute.Backend, e dissect.Embeddings, p dissect.Proxies) (*dissect.LossDissection,
+	error) {
+	of := d.of.Of
+	if d.by != nil {
+		of = miners.With(d.by, of)
+	}
+	x, err := dissect.Loss(b, e, p, of)
+	if err != nil {
+		return nil, fmt.Errorf("loss %s: %w", d.of, err)
+	}
+	return x, nil
+}
+
+// write writes the matrix m [n, n] and the pairs to the files that are named.
+func (d *dissection) write(m []float32, n int, implied *dissect.Implied) (err error) {
+	if d.matrix != "" {
+		err = npy.WriteFloat32(d.matrix, m, n, n)
+	}
+	if err == nil && d.pairs != "" {
+		err = files.WritePairs(d.pairs, implied)
+	}
+	return err
 }
 
 func listOfLosses() string {
@@ -158,17 +191,8 @@ func listOfLosses() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-func dissected(l *losses.Named, miner, backend string, d *dissect.LossDissection) map[string]any {
-	return map[string]any{
-		"loss": l.String(), "source": l.Source, "miner": miner, "backend": backend,
-		"value": d.Value, "rows": d.N, "proxies": d.Proxies,
-		"anchors": impliedAnchors(d.Implied), "residual": d.Implied.Residual, "lone": d.Implied.Lone,
-		"against": d.Implied.Against, "coordinates": d.Coordinates, "lengths": d.Lengths,
-	}
-}
-
-// impliedAnchors are the anchors' parts for JSON.
-func impliedAnchors(implied *dissect.Implied) []map[string]any {
+// impliedJSON returns the parts that a gradient implies.
+func impliedJSON(implied *dissect.Implied) map[string]any {
 	anchors := []map[string]any{} // An array in JSON, even if empty.
 	for _, a := range implied.Anchors {
 		anchors = append(anchors, map[string]any{
@@ -176,8 +200,11 @@ func impliedAnchors(implied *dissect.Implied) []map[string]any {
 			"positives": len(a.Positives), "negatives": len(a.Negatives), "direction": a.Direction,
 		})
 	}
-	return anchors
+	return map[string]any{"anchors": anchors, "residual": implied.Residual, "lone": implied.Lone,
+		"against": implied.Against}
 }
+
+func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
 func dissectedText(l *losses.Named, d *dissect.LossDissection) string {
 	var out strings.Builder
@@ -211,7 +238,6 @@ func impliedText(implied *dissect.Implied, rows string) string {
 		line("sum of P+", func(a dissect.ImpliedAnchor) float64 { return a.PairPositive })
 		line("sum of P-", func(a dissect.ImpliedAnchor) float64 { return a.PairNegative })
 	}
-	percent := func(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
 	fmt.Fprintf(&out, "residual of the gradient  %s", percent(implied.Residual))
 	if implied.Lone > 0 {
 		fmt.Fprintf(&out, "\n  from anchors without a positive or a negative %s", percent(implied.Lone))
