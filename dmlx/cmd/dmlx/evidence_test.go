@@ -29,6 +29,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
@@ -379,7 +380,7 @@ func (r record) result() string {
 	var v struct {
 		Summary string
 		Lines   []bench.Measurement
-		Tables  []struct{ Cells []cellJSON }
+		Tables  []struct{ Cells []training.Cell }
 	}
 	raw, err := json.Marshal(r.Output)
 	if err != nil || json.Unmarshal(raw, &v) != nil { // Lines of text.

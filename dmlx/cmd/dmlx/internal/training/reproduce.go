@@ -365,17 +365,18 @@ const everything = "all"
 
 // reproduced is the JSON of a table or figure.
 type reproduced struct {
-	Study      string     `json:"study"`
-	Preset     string     `json:"preset"`
-	Changes    []string   `json:"changes,omitempty"` // Settings that differ from the preset's.
-	Provenance string     `json:"provenance"`
-	Runs       int        `json:"runs"`
-	Ran        int        `json:"ran"`
-	Cells      []cellJSON `json:"cells,omitempty"`
-	Files      []string   `json:"files,omitempty"`
+	Study      string   `json:"study"`
+	Preset     string   `json:"preset"`
+	Changes    []string `json:"changes,omitempty"` // Settings that differ from the preset's.
+	Provenance string   `json:"provenance"`
+	Runs       int      `json:"runs"`
+	Ran        int      `json:"ran"`
+	Cells      []Cell   `json:"cells,omitempty"`
+	Files      []string `json:"files,omitempty"`
 }
 
-type cellJSON struct {
+// Cell is the JSON of a cell of a table.
+type Cell struct {
 	Data     string   `json:"data"`
 	Row      string   `json:"row"`
 	Column   string   `json:"column"`
@@ -427,7 +428,7 @@ func present(a *cli.App, r *paper.Report, out string) (reproduced, string, error
 	if r.Table != nil {
 		for _, c := range r.Table.Cells {
 			s, held := c.Recall(1), c.HeldOutRecall(1)
-			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, Loss: c.Loss, Own: c.Objective != nil,
+			j := Cell{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, Loss: c.Loss, Own: c.Objective != nil,
 				LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged, Runs: []string{}} // An array in JSON, even if empty.
 			if c.Objective != nil {
 				j.Label = c.Objective.Label
