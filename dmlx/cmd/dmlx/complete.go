@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/onnx"

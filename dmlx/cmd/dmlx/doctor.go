@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
-
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
 )
 
 func newDoctor(a *cli.App) *cobra.Command {

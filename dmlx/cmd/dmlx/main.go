@@ -23,17 +23,16 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/data"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embedding"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/gradients"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
-
-	"github.com/spf13/cobra"
-
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 

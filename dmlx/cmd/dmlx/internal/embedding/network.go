@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )

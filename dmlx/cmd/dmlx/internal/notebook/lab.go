@@ -16,14 +16,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 	"github.com/gradient-surgery/dml/notebooks"
 )

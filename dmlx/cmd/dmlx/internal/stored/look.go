@@ -3,10 +3,9 @@ package stored
 import (
 	"fmt"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
 )
 

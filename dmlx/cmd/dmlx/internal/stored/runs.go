@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"

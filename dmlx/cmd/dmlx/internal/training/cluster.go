@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
-
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
 )

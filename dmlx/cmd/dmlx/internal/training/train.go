@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	lossnames "github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/presets"

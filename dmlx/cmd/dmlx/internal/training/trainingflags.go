@@ -5,10 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
