@@ -8,18 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/npy"
-	"github.com/gradient-surgery/dml/dmlx/onnx"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // NewEmbed embeds the images of a folder.
@@ -67,12 +62,11 @@ may then be a run's name or its first digits. The rows keep their order.`,
 			if err := cli.CheckOut([]string{weights}, out, names, labels); err != nil {
 				return err
 			}
-			store := model.NewStore()
-			defer store.Finalize()
-			net, err := loadEmbedder(a, store, arch, weights, features)
+			net, err := loadEmbedder(a, arch, weights, features)
 			if err != nil {
 				return err
 			}
+			defer net.store.Finalize()
 			prepare := &net.prepare
 			if cmd.Flags().Changed("resize") {
 				prepare.Resize = resize
@@ -80,12 +74,12 @@ may then be a run's name or its first digits. The rows keep their order.`,
 			if cmd.Flags().Changed("crop") {
 				prepare.Crop = crop
 			}
-			if prepare.Crop < 1 || prepare.Crop > MaxCrop || prepare.Resize < prepare.Crop ||
+			if prepare.Crop < 1 || prepare.Crop > maxCrop || prepare.Resize < prepare.Crop ||
 				prepare.Resize > datasets.MaxResize {
 				return cli.Usagef("--crop %d of --resize %d: want a crop of 1 to %d pixels, and a side of at least the crop and "+
-					"at most %d", prepare.Crop, prepare.Resize, MaxCrop, datasets.MaxResize)
+					"at most %d", prepare.Crop, prepare.Resize, maxCrop, datasets.MaxResize)
 			}
-			list, values, skipped, err := embedFolder(cmd.Context(), a, store, net, images, devices, skipBad)
+			list, values, skipped, err := net.folder(cmd.Context(), a, images, devices, skipBad)
 			if err != nil {
 				return err
 			}
@@ -125,46 +119,6 @@ may then be a run's name or its first digits. The rows keep their order.`,
 	return cmd
 }
 
-// checkFeatures checks --features of images.
-func checkFeatures(features string) error {
-	if features != "gap" && features != "embedding" {
-		return cli.Usagef("--features %q: want gap or embedding", features)
-	}
-	return nil
-}
-
-// embedFolder embeds the images of a folder. It says which are left out; skipped is how many of them are damaged.
-func embedFolder(ctx context.Context, a *cli.App, store *model.Store, net *embedder, dir string, devices int,
-	skip bool) (list *datasets.ImageList, values []float32, skipped int, err error) {
-	if list, err = datasets.ListImages(dir); err != nil {
-		return nil, nil, 0, err
-	}
-	for _, left := range list.LeftOut {
-		a.Logf("left out, %s", left)
-	}
-	choice, err := a.BackendOn(devices)
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	values, damaged, warnings, err := embedFiles(ctx, a, choice.Backend, choice.DeviceCount(), store, net,
-		inDir(dir, list.Paths), skip)
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	warned := datasets.Warned(list.Paths, warnings)
-	text, err := leaveOut(list, damaged, skip)
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	if text != "" {
-		a.Logf("left out, unreadable: %s", text)
-	}
-	if warned != "" {
-		a.Logf("%s", warned)
-	}
-	return list, values, len(damaged), nil
-}
-
 // embedFeatures embeds the features of a file with the head of a weight file or of a run.
 func embedFeatures(ctx context.Context, a *cli.App, features, weights, out string) error {
 	if err := cli.CheckOut([]string{features, weights}, out); err != nil {
@@ -185,43 +139,6 @@ func embedFeatures(ctx context.Context, a *cli.App, features, weights, out strin
 		fmt.Sprintf("%d rows, %d values each, in %s", f.rows, f.width, out))
 }
 
-// leaveOut takes damaged images off a list and names them; without skip they are an error.
-func leaveOut(l *datasets.ImageList, damaged []Damaged, skip bool) (string, error) {
-	const most = 100
-	var texts []string
-	bad := map[int]bool{}
-	for _, d := range damaged {
-		if bad[d.Index] = true; len(texts) < most {
-			texts = append(texts, fmt.Sprintf("%s: %v", filepath.Join(l.Dir, filepath.FromSlash(l.Paths[d.Index])), d.Err))
-		}
-	}
-	if more := len(damaged) - len(texts); more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
-	}
-	text := strings.Join(texts, "; ")
-	switch {
-	case len(damaged) == 0:
-		return "", nil
-	case !skip:
-		return "", fmt.Errorf("%d of %d images cannot be read; --skip-bad leaves them out: %s", len(damaged), len(l.Paths),
-			text)
-	case len(damaged) == len(l.Paths):
-		return "", fmt.Errorf("no image of %s can be read: %s", l.Dir, text)
-	}
-	var paths []string
-	var labels []int64
-	for i, name := range l.Paths {
-		if !bad[i] {
-			paths = append(paths, name)
-			if l.Labels != nil {
-				labels = append(labels, l.Labels[i])
-			}
-		}
-	}
-	l.Paths, l.Labels = paths, labels
-	return text, nil
-}
-
 // writeRows writes the names of the rows, and their labels if they have classes.
 func writeRows(l *datasets.ImageList, names, labels string) error {
 	if err := files.WriteNames(names, l.Paths); err != nil {
@@ -238,76 +155,6 @@ func writeRows(l *datasets.ImageList, names, labels string) error {
 		classes[i] = l.Classes[label]
 	}
 	return files.WriteNames(labels, classes)
-}
-
-// embedder is a network as embed computes it, from pixels, uint8 [N, crop, crop, 3], to [N, width].
-type embedder struct {
-	prepare backbone.Preprocessing
-	width   int
-	graph   func(scope *model.Scope, pixels *graph.Node) *graph.Node
-}
-
-// loadEmbedder reads weights of a file or a run, or the network of an ONNX file, into a store.
-func loadEmbedder(a *cli.App, store *model.Store, arch, weights, features string) (*embedder, error) {
-	if err := checkFeatures(features); err != nil {
-		return nil, err
-	}
-	var raw []byte
-	var err error
-	if train.IsNetworkFile(weights) {
-		n, err := train.OpenNetwork(weights)
-		if err != nil {
-			return nil, err
-		}
-		return networkEmbedder(store, weights, n)
-	} else if weights == train.Pretrained {
-		raw, err = Pretrained(arch)
-	} else {
-		raw, weights, err = weightsOf(a, weights)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if file, network, _, _, err := trainedNetwork(a, arch, weights, raw, features); err != nil {
-		return nil, err
-	} else if file != nil {
-		n, err := onnx.Read(file)
-		if err != nil {
-			return nil, err
-		}
-		return networkEmbedder(store, network, n)
-	}
-	o, prepare, width, err := loadNetwork(store, arch, weights, raw, features)
-	if err != nil {
-		return nil, err
-	}
-	return &embedder{prepare, width, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
-		x := backbone.Normalized(pixels, prepare.Mean, prepare.Std)
-		if o.WithoutHead {
-			return o.Arch.Features(scope, x, backbone.Pass{})
-		}
-		return dmlx.Normalize(o.Arch.Embed(scope, x, o.Dim, backbone.Pass{}))
-	}}, nil
-}
-
-// loadNetwork reads the weights of a network on images into a store. Its output has width values.
-func loadNetwork(store *model.Store, arch, name string, raw []byte, features string) (o backbone.LoadOptions,
-	prepare backbone.Preprocessing, width int, err error) {
-	net, prepare, err := Network(arch, name, raw)
-	if err != nil {
-		return o, prepare, 0, err
-	}
-	o, width = backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}, net.Width()
-	if !o.WithoutHead {
-		if o.Dim, err = backbone.HeadDim(raw); err != nil {
-			return o, prepare, 0, fmt.Errorf("%s: %w", name, err)
-		}
-		width = o.Dim
-	}
-	if _, err = backbone.DecodeWeights(raw, store, o); err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return o, prepare, width, err
 }
 
 // ArchFlag adds the flag for the network of a weight file.

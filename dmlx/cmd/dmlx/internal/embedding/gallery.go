@@ -20,7 +20,6 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/datasets"
@@ -28,7 +27,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/heads"
-	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -174,13 +172,12 @@ func identify(a *cli.App, of *galleryNetwork, dir string) (err error) {
 // imageFeatures embeds the images of a folder that can be read; skipped is how many cannot.
 func imageFeatures(ctx context.Context, a *cli.App, of galleryNetwork, images, weights string) (f *featureFile,
 	skipped int, err error) {
-	store := model.NewStore()
-	defer store.Finalize()
-	net, err := loadEmbedder(a, store, of.Arch, weights, of.Features)
+	net, err := loadEmbedder(a, of.Arch, weights, of.Features)
 	if err != nil {
 		return nil, 0, err
 	}
-	list, values, skipped, err := embedFolder(ctx, a, store, net, images, 1, true)
+	defer net.store.Finalize()
+	list, values, skipped, err := net.folder(ctx, a, images, 1, true)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -430,19 +427,18 @@ func queriesBy(ctx context.Context, a *cli.App, of galleryNetwork, weights, feat
 	if of.Features == "" {
 		return nil, 0, errors.New("the gallery has rows of a file, and no network for photographs: ask by --features Q.npy")
 	}
-	store := model.NewStore()
-	defer store.Finalize()
-	net, err := loadEmbedder(a, store, of.Arch, weights, of.Features)
+	net, err := loadEmbedder(a, of.Arch, weights, of.Features)
 	if err != nil {
 		return nil, 0, err
 	}
+	defer net.store.Finalize()
 	trainer, err := a.Backend()
 	if err != nil {
 		return nil, 0, err
 	}
-	values, damaged, _, err := embedFiles(ctx, a, trainer.Backend, 1, store, net, photos, false)
+	values, damaged, _, err := net.files(ctx, a, trainer, photos, false)
 	if err == nil && len(damaged) > 0 {
-		err = fmt.Errorf("%s: %w", photos[damaged[0].Index], damaged[0].Err)
+		err = fmt.Errorf("%s: %w", photos[damaged[0].index], damaged[0].err)
 	}
 	return values, net.width, err
 }
@@ -486,34 +482,6 @@ func openGallery(dir string) (*retrieval.Index, []string, error) {
 		return nil, nil, errors.Join(err, x.Close())
 	}
 	return x, names, nil
-}
-
-// embedFiles embeds images by a network that was loaded into a store, as [Files] does.
-func embedFiles(ctx context.Context, a *cli.App, b compute.Backend, devices int, store *model.Store, net *embedder,
-	paths []string, skip bool) (values []float32, damaged []Damaged, warnings []string, err error) {
-	on, err := mesh.New(devices)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	exec, err := model.NewExec(b, store, net.graph)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer exec.Finalize()
-	defer a.Line.End()
-	return Files(b, on, exec, paths, net.prepare, net.width, skip, func(done int) error {
-		a.Line.Show("%d of %d images", done, len(paths))
-		return ctx.Err()
-	})
-}
-
-// inDir returns the paths of the images of a folder.
-func inDir(dir string, names []string) []string {
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = filepath.Join(dir, filepath.FromSlash(name))
-	}
-	return paths
 }
 
 // galleryPage shows queries with what they found. Its pictures are in it.

@@ -4,13 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -77,42 +73,4 @@ func newWeightsInfo(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&options.LoRA, "lora", "", "also count the low-rank matrices that train --lora would train")
 	cmd.Flags().IntVar(&size, "size", 0, "side of the images in pixels (default: the file's)")
 	return cmd
-}
-
-// networkEmbedder returns the network of an ONNX file, of which embed writes the output.
-func networkEmbedder(store *model.Store, path string, n *onnx.Network) (*embedder, error) {
-	p, err := n.Preprocessing()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &embedder{p, n.Width, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
-		return n.Features(scope, backbone.Normalized(pixels, p.Mean, p.Std), backbone.Pass{})
-	}}, n.Init(store, nil)
-}
-
-// trainedNetwork returns the ONNX file of weights that were trained from one: from arch, or from the file that their
-// run names. network is its path, and "" for other weights. name is what errors call the weights.
-func trainedNetwork(a *cli.App, arch, name string, raw []byte, features string) (encoded []byte, network string, dim,
-	crop int, err error) {
-	meta, _ := backbone.Metadata(raw) // Who reads other weights reports the error.
-	file, digest, _ := strings.Cut(meta["model"], "#")
-	if network = arch; !train.IsNetworkFile(arch) {
-		if !train.IsNetworkFile(file) {
-			return nil, "", 0, 0, nil
-		}
-		network = file
-		if store, err := a.Store(); err == nil {
-			if r, err := store.Get(meta["run"]); err == nil {
-				network = r.Spec.NetworkFile
-			}
-		}
-		if n, err := train.OpenNetwork(network); err != nil || !strings.HasPrefix(digest, n.Digest()) {
-			return nil, "", 0, 0, fmt.Errorf("%s: trained from the network %s with the SHA-256 %.64s, which %s is not: name "+
-				"the file by --arch", name, file, digest, network)
-		}
-	}
-	if encoded, dim, crop, err = train.ExportNetwork(network, raw, features == "embedding"); err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return encoded, network, dim, crop, err
 }
