@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -18,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -330,7 +333,10 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, time.Second
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 5*time.Second
+	// A check starts processes that may outlive it and keep the device's memory: PyTorch's.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = append(os.Environ(), e.env...)
 	if r.Small && !strings.Contains(r.Backend, "cuda") { // Half of a rehearsal's time is the compilers'.
 		cmd.Env = append(cmd.Env, "XLA_FLAGS=--xla_backend_optimization_level=0")
@@ -341,6 +347,9 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 	start := time.Now()
 	err = cmd.Run()
 	r.State, r.Why, r.Seconds, r.Output = "passed", "", time.Since(start).Seconds(), output(stdout.String())
+	if errors.Is(err, exec.ErrWaitDelay) { // The check has ended well, but one of those has not.
+		err = cmd.Cancel()
+	}
 	if p := cmd.ProcessState; p != nil {
 		r.CPU = (p.UserTime() + p.SystemTime()).Seconds()
 	}
