@@ -94,14 +94,28 @@ func gpuLines(t *testing.T) []string {
 		}
 		out = append(out, line+" |")
 	}
-	vit := func(rest string) []float64 { return of("vit_small_patch16_224, B=128" + rest) }
-	single, half, lora := vit(""), vit(", bf16"), vit(`, bf16 --lora attn\.qkv\.weight:8`)
-	last := vit(`, bf16 --train-only blocks\.(10|11)\.|^norm`)
-	kept := vit(` --train-only blocks\.(10|11)\.|^norm --keep 8GB`)
-	out = append(out, fmt.Sprintf("| whole: float32, bf16 | %.1f, %.1f GB | %.1f, %.1f GB | %.1f, %.1f GB |",
-		single[0], half[0], single[1], half[1], single[3], half[3]),
-		fmt.Sprintf("`--lora 'attn\\.qkv\\.weight:8'`, bf16 | %.1f GB | %.1f GB |", lora[0], lora[1]),
-		fmt.Sprintf("`--keep` has kept | %.1f, %.1f GB | %.1f, %.1f GB |", last[0], kept[0], last[1], kept[1]))
+	// Networks of files: memory, bytes moved and kernels, and in PyTorch memory and bytes moved.
+	const last = ` --train-only blocks\.(10|11)\.|^norm`
+	for start, columns := range map[string][]string{
+		"| ViT-S/16: float32, bf16":                 {"vit_small_patch16_224, B=128", "vit_small_patch16_224, B=128, bf16"},
+		"`--lora 'attn\\.qkv\\.weight:8'`, bf16":    {"vit_small_patch16_224, B=128, bf16 --lora attn\\.qkv\\.weight:8"},
+		"| – last two blocks, bf16":                 {"vit_small_patch16_224, B=128, bf16" + last},
+		"| – the same in float32, kept by `--keep`": {"vit_small_patch16_224, B=128" + last + " --keep 8GB"},
+	} {
+		for _, i := range []int{0, 1, 3, 4} {
+			var cells []string
+			for _, name := range columns {
+				if v := of(name); i < len(v) {
+					cells = append(cells, fmt.Sprintf("%.1f", v[i]))
+				}
+			}
+			start += " | " + strings.Join(cells, ", ")
+			if cells != nil {
+				start += " GB"
+			}
+		}
+		out = append(out, plain(start+" |"))
+	}
 	two := of("resnet50, bf16 2")
 	return append(out, fmt.Sprintf("each receives %.2f GB a step in some %.0f collectives", two[1],
 		10*math.Ceil(two[2]/10)))

@@ -2,6 +2,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -232,12 +233,12 @@ func (r *Report) Text() string {
 		}
 	}
 	line("versions", "%s", strings.Join(r.versionList(), ", "))
-	line("C compiler", "%s", orNone(r.CCompiler))
-	line("XLA plugins", "%s", orNone(strings.Join(r.Plugins, ", ")))
+	line("C compiler", "%s", cmp.Or(r.CCompiler, "none"))
+	line("XLA plugins", "%s", cmp.Or(strings.Join(r.Plugins, ", "), "none"))
 	if r.GPU != "" {
 		line("GPU", "%s", r.GPU)
 	}
-	line("Python", "%s", orNone(strings.TrimSpace(r.Versions["python"]+" "+r.Python)))
+	line("Python", "%s", cmp.Or(strings.TrimSpace(r.Versions["python"]+" "+r.Python), "none"))
 	switch {
 	case r.Lab == nil:
 		line("JupyterLab", "unknown: neither a checkout of %s nor the sources of this program are here", checkout.Module)
@@ -304,11 +305,4 @@ func bytesText(n int64) string {
 		return fmt.Sprintf("%d MB", n>>20)
 	}
 	return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }

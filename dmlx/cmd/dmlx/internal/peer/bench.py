@@ -190,7 +190,9 @@ def quick():
 def training(name, b, side, precision, compiled):
     """A training step of a network of torchvision or timm; its images are on the device already."""
     images, labels = torch.rand(b, 3, side, side), torch.arange(b) // 4
-    if "resnet" in name:
+    if name == "small":
+        net = Small(64)
+    elif "resnet" in name:
         net = torchvision.models.get_model(name, num_classes=64)
     else:
         import timm
