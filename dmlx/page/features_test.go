@@ -20,6 +20,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/page/internal/engine"
+	"github.com/gradient-surgery/dml/dmlx/pretrain"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -40,7 +41,7 @@ func minicarFeatures(t *testing.T) (codes []byte, data *samples.Data) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	training, test, err := train.PretrainedFeatures(t.Context(), &backend.Choice{Backend: b}, backbone.Pretrained(), set)
+	training, test, err := pretrain.Features(t.Context(), &backend.Choice{Backend: b}, backbone.Pretrained(), set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -100,8 +101,8 @@ func (c Config) RateAt(step int) float64 { return c.scheduled(c.LR, step) }
 // scheduled returns a learning rate in a step, counted from 0.
 func (c Config) scheduled(rate float64, step int) float64 {
 	if c.Schedule != "" {
-		s, _ := ParseSchedule(c.Schedule) // Validate has parsed it.
-		return rate * s.share(step, c.Epochs, c.StepsPerEpoch)
+		s, _ := optim.ParseSchedule(c.Schedule) // Validate has parsed it.
+		return rate * s.Share(step, c.Epochs, c.StepsPerEpoch)
 	}
 	epoch := step / max(c.StepsPerEpoch, 1)
 	late := 10*epoch >= 6*c.Epochs

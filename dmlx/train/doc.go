@@ -11,7 +11,7 @@
 //   - gradient: newLossGraph in step.go puts the gradient of the rule, from package dmlx, behind the embeddings;
 //   - step: step.go builds the graph of a step, with the options that stepoptions.go reads from a config, microbatch.go
 //     that of one with less memory, and trainer.go compiles and caches them;
-//   - options: options.go has them all, optimizer.go and schedule.go what their texts mean;
+//   - options: options.go has them all, packages optim and samples what their texts mean;
 //   - run: train.go has the loop over steps, epoch.go the end of an epoch, checkpoint.go what it writes and how a
 //     training resumes;
 //   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
@@ -20,9 +20,8 @@
 // features. together.go takes the steps of several trainings in one graph, and blocks.go trains heads that are chosen.
 // [Fit] is all of it in one call.
 //
-// devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh. pretrain.go trains the small
-// network before any metric learning. replay.go takes steps on given batches, for comparisons with other
-// implementations.
+// devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh. replay.go takes steps on given
+// batches, for comparisons with other implementations.
 //
 // # Who sets what
 //
@@ -46,7 +45,7 @@
 //     triplets of a step here span all micro-batches. Its Loop takes no context that could stop it. Rules themselves
 //     work with ml/train; see the examples of package dmlx.
 //   - ml/train/optimizer: an optimizer has one learning rate and one weight decay for all variables; SGD has no
-//     momentum. See [Optimizer].
+//     momentum. See [optim.Optimizer].
 //   - ml/model/checkpoint: its format is GoMLX's own, without checksums. Here other programs read the weights
 //     (safetensors with PyTorch's names), and a run killed at any moment must resume to the same bits.
 //   - ml/dataset: OnDevice and Buffer prefetch too, but yield tensors for ml/train. If its consumer stops early,

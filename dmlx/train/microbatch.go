@@ -50,7 +50,7 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		gradients := Gradient(o.total, at...)
 		rest := ScalarZero(whole.Graph(), whole.DType())
 		if o.proxies != nil {
-			obj.options.optimizer.update(scope.Store(), []*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate},
+			obj.options.optimizer.Update(scope.Store(), []*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate},
 				gradients[1:], batch.settings)
 			rest = squaredNorm(gradients[1:])
 		}
@@ -79,7 +79,7 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		}
 		gradients := nodesOf(sums, rate)
 		rates := obj.options.rates(variables, rate, settings)
-		obj.options.optimizer.update(scope.Store(), variables, nodesOf(variables, rate), rates, gradients, settings)
+		obj.options.optimizer.Update(scope.Store(), variables, nodesOf(variables, rate), rates, gradients, settings)
 		for i, s := range sums {
 			s.SetNodeValue(ZerosLike(gradients[i]))
 		}

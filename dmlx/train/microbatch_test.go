@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
+	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -87,7 +88,7 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 					}
 					nodes := nodesOf(variables, in[0])
 					gradients := Gradient(o.total, nodes...)
-					Optimizer{}.update(reference, variables, nodes, rates, gradients, nil)
+					optim.Optimizer{}.Update(reference, variables, nodes, rates, gradients, nil)
 					return Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 				})
 				if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
+	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -247,7 +248,7 @@ func (m *ownModel) probe() (digest string, err error) {
 }
 
 // ownScopes are the scopes of variables that are no weights of a network.
-var ownScopes = []string{"/proxies", "/sums", optimizerScope, bankScope}
+var ownScopes = []string{"/proxies", "/sums", optim.Scope, bankScope}
 
 // probeBatch is the number of samples of the graph that identifies a model.
 const probeBatch = 4

@@ -86,7 +86,7 @@ func testNetworkLosses(t *testing.T, tr *Trainer, file, prefix string) {
 			t.Fatal(rates, err)
 		}
 	}
-	for i, optimizer := range []string{"sgd", adamW} {
+	for i, optimizer := range []string{"sgd", "adamw"} {
 		var want, exact []float64
 		err := errors.Join(json.Unmarshal(info[prefix+optimizer], &want),
 			json.Unmarshal(info[prefix+optimizer+"64"], &exact))
@@ -113,7 +113,7 @@ func testNetworkLosses(t *testing.T, tr *Trainer, file, prefix string) {
 func networkLosses(tr *Trainer, net *onnx.Network, store *model.Store, gradients *model.Exec, optimizer string,
 	rate float64, x, target *tensors.Tensor) (losses []float64, err error) {
 	config := tinyConfig()
-	if config.LR = rate; optimizer == adamW {
+	if config.LR = rate; optimizer == "adamw" {
 		config.Optimizer = "adamw?weight-decay=0.01"
 	}
 	o, err := config.stepOptions()
@@ -126,7 +126,7 @@ func networkLosses(tr *Trainer, net *onnx.Network, store *model.Store, gradients
 	variables := backbone.Trainable(store) // Before the optimizer has its own.
 	update, err := model.NewExec(tr.Backend, store, func(_ *model.Scope, in []*Node) *Node {
 		rate, settings, nodes := in[0], in[1], nodesOf(variables, in[0])
-		o.optimizer.update(store, variables, nodes, o.rates(variables, rate, settings), in[2:], settings)
+		o.optimizer.Update(store, variables, nodes, o.rates(variables, rate, settings), in[2:], settings)
 		return rate
 	})
 	if err != nil {

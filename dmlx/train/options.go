@@ -9,6 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -17,9 +18,9 @@ import (
 // mode, and no memory. Every option is part of a config, and so of the identity of a run. The texts are canonical, see
 // [Config.WithOptions].
 type Options struct {
-	// Optimizer is how gradients change weights; see [ParseOptimizer]. "" is plain SGD.
+	// Optimizer is how gradients change weights; see [optim.ParseOptimizer]. "" is plain SGD.
 	Optimizer string `json:"optimizer,omitempty" toml:"optimizer"`
-	// Schedule is how learning rates change; see [ParseSchedule]. "" leaves that to [Config].Decay.
+	// Schedule is how learning rates change; see [optim.ParseSchedule]. "" leaves that to [Config].Decay.
 	Schedule string `json:"schedule,omitempty" toml:"schedule"`
 	// HeadLR is the learning rate of the last layer; 0 stands for [Config].LR. It follows the same schedule.
 	HeadLR float64 `json:"head_lr,omitempty" toml:"head_lr"`
@@ -72,13 +73,13 @@ type OptionField struct {
 // OptionFields lists the options that are texts: all but HeadLR.
 var OptionFields = []OptionField{
 	{"optimizer", "optimizer", func(o *Options) *string { return &o.Optimizer }, func(text string) (string, error) {
-		o, err := ParseOptimizer(text)
-		if err != nil || o.plain() {
+		o, err := optim.ParseOptimizer(text)
+		if err != nil || o.IsPlain() {
 			return "", err
 		}
 		return o.String(), nil
 	}},
-	{"schedule", "schedule", func(o *Options) *string { return &o.Schedule }, canonical(ParseSchedule)},
+	{"schedule", "schedule", func(o *Options) *string { return &o.Schedule }, canonical(optim.ParseSchedule)},
 	{"freeze-bn", "frozen batch normalization:", func(o *Options) *string { return &o.FreezeBN }, checkFreezeBN},
 	{"augment", "augmentation", func(o *Options) *string { return &o.Augment }, nil}, // Its form depends on the padding.
 	{"memory-bank", "memory bank", func(o *Options) *string { return &o.MemoryBank }, canonical(ParseMemoryBank)},
@@ -173,7 +174,7 @@ func (c Config) validateSchedule() error {
 	if c.Schedule == "" {
 		return nil
 	}
-	s, err := ParseSchedule(c.Schedule)
+	s, err := optim.ParseSchedule(c.Schedule)
 	switch n := len(s.Epochs); {
 	case err != nil:
 		return err

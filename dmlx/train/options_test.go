@@ -10,14 +10,15 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Canonical texts of options, from any text that means the same.
 func TestOptionsInCanonicalForm(t *testing.T) {
 	parse := map[string]func(text string) (string, error){
-		"optimizer": func(s string) (string, error) { o, err := ParseOptimizer(s); return o.String(), err },
-		"schedule":  func(s string) (string, error) { o, err := ParseSchedule(s); return o.String(), err },
+		"optimizer": func(s string) (string, error) { o, err := optim.ParseOptimizer(s); return o.String(), err },
+		"schedule":  func(s string) (string, error) { o, err := optim.ParseSchedule(s); return o.String(), err },
 		"augment":   func(s string) (string, error) { o, err := samples.ParseAugmentation(s, 2); return o.String(), err },
 		"bank":      func(s string) (string, error) { o, err := ParseMemoryBank(s); return o.String(), err },
 	}

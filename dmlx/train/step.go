@@ -117,7 +117,7 @@ func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (e
 	}
 	nodes := nodesOf(variables, raw)
 	gradients := Gradient(o.total, nodes...)
-	obj.options.optimizer.update(scope.Store(), variables, nodes, rates, gradients, in.settings)
+	obj.options.optimizer.Update(scope.Store(), variables, nodes, rates, gradients, in.settings)
 	return o.embeddings, Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 }
 

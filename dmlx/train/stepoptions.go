@@ -11,11 +11,12 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/optim"
 )
 
 // stepOptions are the options of a config as far as the graph of a step depends on them.
 type stepOptions struct {
-	optimizer    Optimizer
+	optimizer    optim.Optimizer
 	head         bool // The last layer has a learning rate of its own.
 	frozen       bool // Batch normalization takes its running averages.
 	frozenAffine bool // Scale and shift of batch normalization are not trained.
@@ -25,7 +26,7 @@ type stepOptions struct {
 
 // stepOptions parses the options of a config.
 func (c Config) stepOptions() (o stepOptions, err error) {
-	if o.optimizer, err = ParseOptimizer(c.Optimizer); err != nil {
+	if o.optimizer, err = optim.ParseOptimizer(c.Optimizer); err != nil {
 		return o, err
 	}
 	o.head, o.frozen, o.frozenAffine = c.HeadLR > 0, c.freezesStatistics(), c.freezesAffine()
@@ -50,23 +51,23 @@ func (o Options) key() Options {
 
 // The places of numbers that change from step to step in the input "settings", float32 [4].
 const (
-	headRate      = iota // The learning rate of the last layer.
-	firstDivisor         // See [Optimizer.corrections].
+	firstDivisor  = iota // See [optim.Optimizer.corrections].
 	secondDivisor        //
+	headRate             // The learning rate of the last layer.
 	batchGradient        // See [dmlx.Bank].
 	settingsSize
 )
 
 // hasSettings tells whether a step has the input "settings".
 func (o stepOptions) hasSettings() bool {
-	return o.head || o.optimizer.adaptive() || o.bank != nil && o.bank.Start > 0
+	return o.head || o.optimizer.IsAdaptive() || o.bank != nil && o.bank.Start > 0
 }
 
 // settings returns the input "settings" of a step, counted from 0.
 func (c Config) settings(o stepOptions, step int) *tensors.Tensor {
 	v := make([]float32, settingsSize)
 	v[headRate] = float32(c.scheduled(c.HeadLR, step))
-	v[firstDivisor], v[secondDivisor] = o.optimizer.corrections(step)
+	v[firstDivisor], v[secondDivisor] = o.optimizer.Corrections(step)
 	if o.bank != nil && step < o.bank.Start {
 		v[batchGradient] = 1
 	}
@@ -105,21 +106,15 @@ const bankScope = "/bank"
 
 // bankVariables returns the variables of the bank, which are empty at first.
 func (o stepOptions) bankVariables(store *model.Store, dim int) (embeddings, labels *model.Variable) {
-	embeddings = variableOr(store, bankScope+"/embeddings", func() *tensors.Tensor {
-		return tensors.FromFlatDataAndDimensions(make([]float32, o.bankRows*dim), o.bankRows, dim)
-	})
-	labels = variableOr(store, bankScope+"/labels", func() *tensors.Tensor {
-		return tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{-1}, o.bankRows), o.bankRows)
-	})
-	return embeddings, labels
+	embeddings = store.VariableWithValue(bankScope+"/embeddings",
+		tensors.FromFlatDataAndDimensions(make([]float32, o.bankRows*dim), o.bankRows, dim))
+	labels = store.VariableWithValue(bankScope+"/labels", o.noLabels())
+	return embeddings.SetTrainable(false), labels.SetTrainable(false)
 }
 
-// variableOr returns a variable that is not trained, and creates it if there is none.
-func variableOr(store *model.Store, path string, initial func() *tensors.Tensor) *model.Variable {
-	if v := store.GetVariable(path); v != nil {
-		return v
-	}
-	return store.VariableWithValue(path, initial()).SetTrainable(false)
+// noLabels are the labels of an empty bank.
+func (o stepOptions) noLabels() *tensors.Tensor {
+	return tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{-1}, o.bankRows), o.bankRows)
 }
 
 // dmlxBank returns the bank before the step, nil without one.
@@ -164,8 +159,8 @@ func (o stepOptions) resetState(store *model.Store, dim int) error {
 	}
 	zero := func(v *model.Variable) error { return v.SetValue(tensors.FromShape(v.Shape())) }
 	for _, v := range variables {
-		for _, name := range o.optimizer.stateNames() {
-			if err := zero(state(v, store, name)); err != nil {
+		for _, name := range o.optimizer.StateNames() {
+			if err := zero(optim.State(v, store, name)); err != nil {
 				return err
 			}
 		}
@@ -177,14 +172,14 @@ func (o stepOptions) resetState(store *model.Store, dim int) error {
 	if err := zero(embeddings); err != nil {
 		return err
 	}
-	return labels.SetValue(tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{-1}, o.bankRows), o.bankRows))
+	return labels.SetValue(o.noLabels())
 }
 
 // statePaths returns the paths of the variables of the optimizer and of the bank, which are part of a checkpoint.
 func statePaths(store *model.Store) []string {
 	var paths []string
 	for v := range store.IterVariables() {
-		if strings.HasPrefix(v.Path(), optimizerScope+"/") || strings.HasPrefix(v.Path(), bankScope+"/") {
+		if strings.HasPrefix(v.Path(), optim.Scope+"/") || strings.HasPrefix(v.Path(), bankScope+"/") {
 			paths = append(paths, v.Path())
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/optim"
 )
 
 // TrainTogether trains several trainings as [Trainer.Train] trains each, and returns their outcomes in the same order.
@@ -224,18 +225,18 @@ const betweenSaves = 2 * time.Second
 func lane(k int) string { return fmt.Sprintf("/lane%d", k) }
 
 // lanePath returns the path that a variable of a training has beside others. The state of an optimizer is below a scope
-// of its own, see [state].
+// of its own, see [optim.State].
 func lanePath(k int, path string) string {
-	if of, is := strings.CutPrefix(path, optimizerScope+"/"); is {
-		return optimizerScope + lane(k) + "/" + of
+	if of, is := strings.CutPrefix(path, optim.Scope+"/"); is {
+		return optim.Scope + lane(k) + "/" + of
 	}
 	return lane(k) + path
 }
 
 // sessionPath is the inverse of [lanePath], and "" for variables of other lanes.
 func sessionPath(k int, path string) string {
-	if of, is := strings.CutPrefix(path, optimizerScope+lane(k)+"/"); is {
-		return optimizerScope + "/" + of
+	if of, is := strings.CutPrefix(path, optim.Scope+lane(k)+"/"); is {
+		return optim.Scope + "/" + of
 	}
 	of, is := strings.CutPrefix(path, lane(k)+"/")
 	if !is {

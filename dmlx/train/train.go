@@ -219,7 +219,7 @@ type inputs struct {
 	batches         <-chan deviceBatch
 	affine          mesh.Value
 	rate, proxyRate scalar
-	pace            pace
+	pace            Pace
 }
 
 // inputs returns the inputs of the remaining steps.
@@ -322,12 +322,12 @@ func prefetch[T any](ctx context.Context, values iter.Seq[T], drop func(T)) <-ch
 	return out
 }
 
-func (s *session) progress(epoch, step int, pace *pace, sum *tally) Progress {
+func (s *session) progress(epoch, step int, pace *Pace, sum *tally) Progress {
 	p := Progress{
 		Epoch: epoch + 1, Epochs: s.Epochs,
 		Step: epoch*s.StepsPerEpoch + step, Steps: s.Steps(), ViolationRate: sum.violationRate(),
 	}
-	p.StepRate, p.Left = pace.at(p.Step, p.Steps)
+	p.StepRate, p.Left = pace.At(p.Step, p.Steps)
 	p.Recall, p.RecallEpoch = s.recall, s.recallEpoch
 	return p
 }
@@ -378,14 +378,14 @@ func (p Progress) Stage() string {
 	return stage
 }
 
-// pace measures the speed of steps from the second one on, since the first one compiles.
-type pace struct {
+// Pace measures the speed of steps from the second one on, since the first one compiles.
+type Pace struct {
 	first int
 	began time.Time
 }
 
-// at returns the steps per second and the time that is left after a step; both are 0 while unknown.
-func (p *pace) at(step, steps int) (rate float64, left time.Duration) {
+// At returns the steps per second and the time that is left after a step; both are 0 while unknown.
+func (p *Pace) At(step, steps int) (rate float64, left time.Duration) {
 	if p.began.IsZero() {
 		p.first, p.began = step, time.Now()
 		return 0, 0

@@ -25,6 +25,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/pretrain"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -364,7 +365,7 @@ func (f *form) features(data string) (out frozen, err error) {
 	if err != nil {
 		return out, err
 	}
-	training, test, err := train.PretrainedFeatures(f.ctx, trainer.Choice, weights, set)
+	training, test, err := pretrain.Features(f.ctx, trainer.Choice, weights, set)
 	if err != nil {
 		return out, err
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/pretrain"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // NewPretrain trains the weights that the small network starts from.
 func NewPretrain(a *cli.App) *cobra.Command {
 	var out string
-	var o train.PretrainOptions
+	var o pretrain.Options
 	cmd := &cobra.Command{
 		Use:   "pretrain",
 		Short: "Train the weights that the small network starts from",
@@ -45,7 +46,7 @@ Without flags this command trains the weights that are part of the program.`,
 				a.Line.Show("epoch %d/%d  %.1f steps/s  error %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate,
 					p.Left)
 			}
-			r, err := train.Pretrain(cmd.Context(), choice.Choice, o)
+			r, err := pretrain.Weights(cmd.Context(), choice.Choice, o)
 			a.Line.End()
 			if err != nil {
 				return err
@@ -58,7 +59,7 @@ Without flags this command trains the weights that are part of the program.`,
 				Recall  map[string]float64 `json:"recall_at_1"`
 			}{out, len(r.Weights), r.Error, r.Seconds, map[string]float64{}}
 			for _, data := range []string{"minicar", "minishop"} {
-				if summary.Recall[data], err = train.FeatureRecall(cmd.Context(), choice.Choice, r.Weights, data); err != nil {
+				if summary.Recall[data], err = pretrain.FeatureRecall(cmd.Context(), choice.Choice, r.Weights, data); err != nil {
 					return err
 				}
 			}

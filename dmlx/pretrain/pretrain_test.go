@@ -1,4 +1,4 @@
-package train
+package pretrain
 
 import (
 	"bytes"
@@ -12,17 +12,18 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
-func TestPretrain(t *testing.T) {
+func TestWeights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
 	}
-	for _, c := range trainers() {
+	for _, c := range choices(t) {
 		t.Run(c.Name, func(t *testing.T) {
-			o := PretrainOptions{Epochs: 1, Batch: 32, classes: 2}
-			r, err := Pretrain(t.Context(), c.Choice, o)
+			o := Options{Epochs: 1, Batch: 32, classes: 2}
+			r, err := Weights(t.Context(), c, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,30 +33,30 @@ func TestPretrain(t *testing.T) {
 			if c.Name == "go" {
 				return
 			}
-			again, err := Pretrain(t.Context(), c.Choice, o)
+			again, err := Weights(t.Context(), c, o)
 			if err != nil || !bytes.Equal(again.Weights, r.Weights) {
 				t.Errorf("not the same again: %v", err)
 			}
 		})
 	}
-	if peak := oneCycle(29, 100); peak != pretrainRate {
+	if peak := oneCycle(29, 100); peak != topRate {
 		t.Errorf("peak %g", peak)
 	}
-	if a, b := oneCycle(0, 100), oneCycle(99, 100); math.Abs(a-pretrainRate/25) > 1e-12 || b > 1e-6 {
+	if a, b := oneCycle(0, 100), oneCycle(99, 100); math.Abs(a-topRate/25) > 1e-12 || b > 1e-6 {
 		t.Errorf("from %g to %g", a, b)
 	}
 }
 
 // The features are the network's of the normalized pixels: one image at a time gives the same, in the order of the set,
 // with the gallery behind the queries.
-func TestPretrainedFeatures(t *testing.T) {
+func TestFeatures(t *testing.T) {
 	t.Parallel()
 	set, err := datasets.Open("minishop", datasets.Options{Size: 32, TrainClasses: 3, TestClasses: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range bothTrainers() {
-		training, test, err := PretrainedFeatures(t.Context(), c.Choice, backbone.Pretrained(), set)
+	for _, c := range choices(t) {
+		training, test, err := Features(t.Context(), c, backbone.Pretrained(), set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +98,21 @@ func TestPretrainedFeatures(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := PretrainedFeatures(t.Context(), bothTrainers()[0].Choice, []byte("no weights"), set); err == nil {
+	if _, _, err := Features(t.Context(), choices(t)[0], []byte("no weights"), set); err == nil {
 		t.Error("a file that is none of weights is read")
 	}
+}
+
+// choices are the Go backend, and the one that is chosen by default where that is another.
+func choices(t *testing.T) []*backend.Choice {
+	t.Helper()
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []*backend.Choice{{Backend: b, Name: "go"}}
+	if other, err := backend.Open(); err == nil && other.Name != "go" {
+		all = append(all, other)
+	}
+	return all
 }

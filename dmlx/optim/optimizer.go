@@ -1,4 +1,6 @@
-package train
+// Package optim has the optimizers and the schedules of learning rates of a training, by their texts: [ParseOptimizer]
+// and [ParseSchedule].
+package optim
 
 import (
 	"fmt"
@@ -145,29 +147,29 @@ func (o Optimizer) String() string {
 	return query.Join(o.Name, differing(o.settings(), d.settings()))
 }
 
-// plain tells whether the optimizer is plain SGD.
-func (o Optimizer) plain() bool { return o == Optimizer{} || o == Optimizer{Name: sgd} }
+// IsPlain tells whether the optimizer is plain SGD.
+func (o Optimizer) IsPlain() bool { return o == Optimizer{} || o == Optimizer{Name: sgd} }
 
-// adaptive tells whether the optimizer needs the corrections of [Optimizer.corrections].
-func (o Optimizer) adaptive() bool { return o.Name == adam || o.Name == adamW }
+// IsAdaptive tells whether the optimizer needs the corrections of [Optimizer.corrections].
+func (o Optimizer) IsAdaptive() bool { return o.Name == adam || o.Name == adamW }
 
-// corrections returns the divisors of Adam's moments in a step, counted from 0: 1 − β₁ᵗ and √(1 − β₂ᵗ), t = step + 1.
+// Corrections returns the divisors of Adam's moments in a step, counted from 0: 1 − β₁ᵗ and √(1 − β₂ᵗ), t = step + 1.
 // The host computes them in float64, as PyTorch does, so that no counter is part of the state.
-func (o Optimizer) corrections(step int) (first, second float32) {
+func (o Optimizer) Corrections(step int) (first, second float32) {
 	t := float64(step + 1)
 	return float32(1 - math.Pow(o.Beta1, t)), float32(math.Sqrt(1 - math.Pow(o.Beta2, t)))
 }
 
-// optimizerScope is the scope of the variables of an optimizer: "/optimizer/layer1/0/conv1/weight/momentum".
-const optimizerScope = "/optimizer"
+// Scope is the scope of the variables of an optimizer: "/optimizer/layer1/0/conv1/weight/momentum".
+const Scope = "/optimizer"
 
 // The state of a weight.
 const momentumName, firstName, secondName = "momentum", "first", "second"
 
-// stateNames returns the names of the variables that the optimizer keeps for each weight.
-func (o Optimizer) stateNames() []string {
+// StateNames returns the names of the variables that the optimizer keeps for each weight.
+func (o Optimizer) StateNames() []string {
 	switch {
-	case o.adaptive():
+	case o.IsAdaptive():
 		return []string{firstName, secondName}
 	case o.Momentum > 0:
 		return []string{momentumName}
@@ -175,17 +177,17 @@ func (o Optimizer) stateNames() []string {
 	return nil
 }
 
-// state returns a variable that the optimizer keeps for a weight. It is zero at first.
-func state(weight *model.Variable, store *model.Store, name string) *model.Variable {
-	return variableOr(store, optimizerScope+weight.Path()+"/"+name, func() *tensors.Tensor {
-		return tensors.FromShape(weight.Shape())
-	})
+// State returns a variable that the optimizer keeps for a weight. It is zero at first.
+func State(weight *model.Variable, store *model.Store, name string) *model.Variable {
+	value := tensors.FromShape(weight.Shape())
+	return store.VariableWithValue(Scope+weight.Path()+"/"+name, value).SetTrainable(false)
 }
 
-// update changes variables by their gradients. nodes are their values and rates the learning rates, a scalar for each.
-// settings have the [Optimizer.corrections] of the step; only an adaptive optimizer needs them.
-func (o Optimizer) update(store *model.Store, variables []*model.Variable, nodes, rates, gradients []*Node,
-	settings *Node) {
+// Update changes variables by their gradients. nodes are their values and rates the learning rates, a scalar for each.
+// corrections begin with the [Optimizer.corrections] of the step; only an adaptive optimizer needs them.
+func (o Optimizer) Update(store *model.Store, variables []*model.Variable, nodes, rates, gradients []*Node,
+	corrections *Node) {
+	correction := func(i int) *Node { return Reshape(Slice(corrections, AxisElem(i))) }
 	for i, v := range variables {
 		w, rate, g := nodes[i], rates[i], gradients[i]
 		decay := o.WeightDecay
@@ -197,20 +199,20 @@ func (o Optimizer) update(store *model.Store, variables []*model.Variable, nodes
 		}
 		// moving updates a moving average of the state and returns its new value.
 		moving := func(name string, keep float64, add *Node) *Node {
-			s := state(v, store, name)
+			s := State(v, store, name)
 			value := Add(MulScalar(s.NodeValue(w), keep), add)
 			s.SetNodeValue(value)
 			return value
 		}
 		switch {
-		case o.adaptive():
+		case o.IsAdaptive():
 			if o.Name == adamW && decay > 0 {
 				w = Sub(w, Mul(w, MulScalar(rate, decay)))
 			}
 			first := moving(firstName, o.Beta1, MulScalar(g, 1-o.Beta1))
 			second := moving(secondName, o.Beta2, MulScalar(Square(g), 1-o.Beta2))
-			length := AddScalar(Div(Sqrt(second), settingAt(settings, secondDivisor)), o.Epsilon)
-			v.SetNodeValue(Sub(w, Mul(Div(rate, settingAt(settings, firstDivisor)), Div(first, length))))
+			length := AddScalar(Div(Sqrt(second), correction(1)), o.Epsilon)
+			v.SetNodeValue(Sub(w, Mul(Div(rate, correction(0)), Div(first, length))))
 			continue
 		case o.Momentum > 0:
 			velocity := moving(momentumName, o.Momentum, g)

@@ -1,4 +1,4 @@
-package train
+package optim
 
 import (
 	"errors"
@@ -149,8 +149,8 @@ func joined[T int | float64](values []T) string {
 	return strings.Join(out, ",")
 }
 
-// share returns the factor of the learning rates in a step, counted from 0, of a training of epochs × perEpoch steps.
-func (s Schedule) share(step, epochs, perEpoch int) float64 {
+// Share returns the factor of the learning rates in a step, counted from 0, of a training of epochs × perEpoch steps.
+func (s Schedule) Share(step, epochs, perEpoch int) float64 {
 	if step < s.Warmup {
 		return s.main(step, epochs, perEpoch) * float64(step+1) / float64(s.Warmup)
 	}
