@@ -121,19 +121,20 @@ func (im images) Read(dst []byte, samples []int, augment *Augment) error {
 	return nil
 }
 
-// Mirrored returns the mirror images of a split of images, and whether it is one.
-func Mirrored(of Split) (Split, bool) {
+// WithMirrors returns images with their mirror images behind them, and whether a split is of images.
+func WithMirrors(of Split) (Split, bool) {
 	im, is := of.(images)
-	return mirrored{im}, is
+	return mirrors{im}, is
 }
 
-// mirrored are mirror images.
-type mirrored struct{ images }
+type mirrors struct{ images }
 
-func (m mirrored) Read(dst []byte, samples []int, _ *Augment) error {
+func (m mirrors) Labels() []int64 { return slices.Repeat(m.images.Labels(), 2) }
+
+func (m mirrors) Read(dst []byte, samples []int, _ *Augment) error {
 	one := m.Size * m.Size * 3
 	for k, i := range samples {
-		m.Augmented(dst[k*one:(k+1)*one], i, 0, 0, true)
+		m.Augmented(dst[k*one:(k+1)*one], i%m.N, 0, 0, i >= m.N)
 	}
 	return nil
 }

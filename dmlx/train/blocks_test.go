@@ -204,7 +204,7 @@ func TestChosenHeadRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := chosenConfig(t, 7, "").fitsModel(data); err == nil || !strings.Contains(err.Error(), "at most as many") {
+	if err := chosenConfig(t, 7, "").Fits(data, 0); err == nil || !strings.Contains(err.Error(), "at most as many") {
 		t.Errorf("7 dimensions of 6 features: %v", err)
 	}
 	stopped, cancel := context.WithCancel(t.Context())

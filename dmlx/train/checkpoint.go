@@ -194,11 +194,14 @@ func (s *session) initializeWeights() error {
 			return err
 		}
 	}
-	if s.Weights == Random {
-		return s.step.initialize(s.Seed)
+	own, store := s.step.key.own, s.step.weights
+	if own != nil || s.Weights == Random {
+		if err := s.step.initialize(s.Seed); err != nil {
+			return err
+		}
 	}
-	if s.NetworkFile != "" {
-		return s.initializeNetwork()
+	if s.Weights == Random || s.NetworkFile != "" && s.weightsFile == "" {
+		return nil
 	}
 	raw, err := s.pretrained()
 	if err != nil {
@@ -207,35 +210,21 @@ func (s *session) initializeWeights() error {
 	if digest := DigestOf(raw); digest != s.WeightsDigest {
 		return fmt.Errorf("the spec wants pretrained weights with the digest %s, here they have %s", s.WeightsDigest, digest)
 	}
-	if s.step.key.own != nil {
-		if err := s.step.initialize(s.Seed); err != nil {
-			return err
+	switch {
+	case s.NetworkFile != "":
+		err = backbone.DecodeVariables(raw, store, own.network.Variables(), 0, 0)
+	case own != nil:
+		err = s.step.decode(raw, 0)
+	default:
+		load := backbone.LoadOptions{Arch: s.step.key.arch, WithoutHead: true}
+		if _, err = backbone.DecodeWeights(raw, store, load); err == nil {
+			return backbone.InitHead(store, s.step.key.arch, s.Dim, s.Seed)
 		}
-		if err := s.step.decode(raw, 0); err != nil {
-			return fmt.Errorf("pretrained weights: %w", err)
-		}
-		return nil
 	}
-	load := backbone.LoadOptions{Arch: s.step.key.arch, WithoutHead: true}
-	if _, err := backbone.DecodeWeights(raw, s.step.weights, load); err != nil {
+	if err != nil {
 		return fmt.Errorf("pretrained weights: %w", err)
 	}
-	return backbone.InitHead(s.step.weights, s.step.key.arch, s.Dim, s.Seed)
-}
-
-// initializeNetwork sets the weights of the network of a file, or those of another file with its names.
-func (s *session) initializeNetwork() error {
-	if err := s.step.initialize(s.Seed); err != nil || s.weightsFile == "" {
-		return err
-	}
-	raw, err := s.pretrained()
-	if err != nil {
-		return err
-	}
-	if digest := DigestOf(raw); digest != s.WeightsDigest {
-		return fmt.Errorf("the spec wants weights with the digest %s, %s has %s", s.WeightsDigest, s.weightsFile, digest)
-	}
-	return backbone.DecodeVariables(raw, s.step.weights, s.step.key.own.network.Variables(), 0, 0)
+	return nil
 }
 
 // load reads the checkpoint and its weights. The checkpoint must be of the ID, backend and data of want. The error is
@@ -255,12 +244,9 @@ func (s *session) load(want Checkpoint) error {
 	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > s.Epochs:
 		return errors.New("is damaged: its number of epochs is wrong")
 	}
-	raw, err := durable.ReadFile(filepath.Join(s.Dir, CheckpointDir, filepath.Base(c.Weights)))
+	raw, err := s.readSummed(c.Weights, c.WeightsSum)
 	if err != nil {
-		return fmt.Errorf("is damaged: %v", err) // Not wrapped: fs.ErrNotExist would mean that there is no checkpoint.
-	}
-	if durable.Sum(raw) != c.WeightsSum {
-		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
+		return err
 	}
 	proxies := s.objective.proxies
 	if s.HeadStart != "" { // They are in the coordinates of the start.
@@ -282,6 +268,27 @@ func (s *session) load(want Checkpoint) error {
 	return s.writeMetrics() // They may be ahead of the checkpoint if the process was killed between the two.
 }
 
+// readSummed reads a file of the checkpoint, which must have a SHA-256.
+func (s *session) readSummed(name, sum string) ([]byte, error) {
+	raw, err := durable.ReadFile(filepath.Join(s.Dir, CheckpointDir, filepath.Base(name)))
+	if err != nil {
+		return nil, fmt.Errorf("is damaged: %v", err) // Not wrapped: fs.ErrNotExist would mean that there is no checkpoint.
+	}
+	if durable.Sum(raw) != sum {
+		return nil, fmt.Errorf("is damaged: the checksum of %s does not fit", name)
+	}
+	return raw, nil
+}
+
+// writeSummed writes a file of the checkpoint, and returns its name and SHA-256.
+func (s *session) writeSummed(kind string, raw []byte) (name, sum string, err error) {
+	name = fmt.Sprintf("%s-%03d.safetensors", kind, s.state.Epoch)
+	if err := durable.WriteFile(filepath.Join(s.Dir, CheckpointDir, name), raw, 0o644); err != nil {
+		return "", "", fmt.Errorf("the checkpoint cannot be written: %w", err)
+	}
+	return name, durable.Sum(raw), nil
+}
+
 // loadState reads what the optimizer and the memory bank keep.
 func (s *session) loadState(c *Checkpoint) error {
 	store := s.step.weights
@@ -292,12 +299,9 @@ func (s *session) loadState(c *Checkpoint) error {
 	if len(paths) == 0 && c.State == "" {
 		return nil
 	}
-	raw, err := durable.ReadFile(filepath.Join(s.Dir, CheckpointDir, filepath.Base(c.State)))
+	raw, err := s.readSummed(c.State, c.StateSum)
 	if err != nil {
-		return fmt.Errorf("is damaged: %v", err)
-	}
-	if durable.Sum(raw) != c.StateSum {
-		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.State)
+		return err
 	}
 	if err := backbone.DecodeVariables(raw, store, paths, 0, 0); err != nil {
 		return fmt.Errorf("is damaged: %s: %v", c.State, err)
@@ -306,7 +310,7 @@ func (s *session) loadState(c *Checkpoint) error {
 }
 
 // saveState writes what the optimizer and the memory bank keep, if anything.
-func (s *session) saveState(dir string) error {
+func (s *session) saveState() error {
 	paths := statePaths(s.step.weights)
 	if len(paths) == 0 {
 		return nil
@@ -315,40 +319,33 @@ func (s *session) saveState(dir string) error {
 	if err != nil {
 		return err
 	}
-	s.state.State = fmt.Sprintf("state-%03d.safetensors", s.state.Epoch)
-	s.state.StateSum = durable.Sum(raw)
-	if err := durable.WriteFile(filepath.Join(dir, s.state.State), raw, 0o644); err != nil {
-		return fmt.Errorf("the checkpoint cannot be written: %w", err)
-	}
-	return nil
+	s.state.State, s.state.StateSum, err = s.writeSummed("state", raw)
+	return err
 }
 
 // save writes weights, metrics and state, in this order, and then removes the weights of the epoch before.
 func (s *session) save() error {
 	old := []string{s.state.Weights, s.state.State}
-	dir := filepath.Join(s.Dir, CheckpointDir)
-	s.state.Weights = fmt.Sprintf("weights-%03d.safetensors", s.state.Epoch)
 	raw, err := s.step.encode(s.metadata())
 	if err != nil {
 		return err
 	}
-	s.state.WeightsSum = durable.Sum(raw)
-	if err := durable.WriteFile(filepath.Join(dir, s.state.Weights), raw, 0o644); err != nil {
-		return fmt.Errorf("the checkpoint cannot be written: %w", err)
+	if s.state.Weights, s.state.WeightsSum, err = s.writeSummed("weights", raw); err != nil {
+		return err
 	}
-	if err := s.saveState(dir); err != nil {
+	if err := s.saveState(); err != nil {
 		return err
 	}
 	if err := s.writeMetrics(); err != nil {
 		return fmt.Errorf("the metrics cannot be written: %w", err)
 	}
 	s.state.Sum = s.state.Checksum()
-	if err := durable.WriteJSON(filepath.Join(dir, CheckpointFile), s.state); err != nil {
+	if err := durable.WriteJSON(filepath.Join(s.Dir, CheckpointDir, CheckpointFile), s.state); err != nil {
 		return fmt.Errorf("the checkpoint cannot be written: %w", err)
 	}
 	for _, name := range old {
 		if name != "" && name != s.state.Weights && name != s.state.State {
-			_ = os.Remove(filepath.Join(dir, name)) // A file that stays does no harm.
+			_ = os.Remove(filepath.Join(s.Dir, CheckpointDir, name)) // A file that stays does no harm.
 		}
 	}
 	return nil

@@ -184,7 +184,7 @@ func (c Config) Fits(data *samples.Data, heldOutEvery int) error {
 	if err := data.Check(); err != nil {
 		return err
 	}
-	if err := c.fitsModel(data); err != nil {
+	if _, _, err := c.prepared(data); err != nil {
 		return err
 	}
 	without, err := samples.HeldOut(data.Train.Labels(), heldOutEvery)

@@ -68,7 +68,7 @@ func newEmbeddingBatch() (b embeddingBatch) {
 	for i := range opBatch {
 		b.labels = append(b.labels, int32(i%opClasses))
 	}
-	b.noise = uniform(rng, opBatch*opBatch)
+	b.noise = tensors.MustCopyFlatData[float32](minerNoise(opBatch, opBatch, 0, 1))
 	return b
 }
 
@@ -426,7 +426,7 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *samples.Data, mov
 		t.Fatal(err)
 	}
 	var sum tally
-	if err := sum.add(outcome{tensor: last}); err != nil || sum.notFinite > 0 || sum.triplets == 0 {
+	if err := sum.add(outcomeOf(last)); err != nil || sum.notFinite > 0 || sum.triplets == 0 {
 		t.Fatalf("%d triplets, not finite in step %d, %v", sum.triplets, sum.notFinite, err)
 	}
 	for _, v := range variables {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -49,56 +50,36 @@ type tally struct {
 	traced                             []float32 // S_ap, S_an of each triplet.
 }
 
-// outcome is what [compiledStep.run] returns of a step: a tensor, or a row of the one of several trainings.
-type outcome struct {
-	tensor *tensors.Tensor
-	rows   *rows
-	row    int
+// outcome copies what [compiledStep.run] returns of a step to the host, and frees it. nil is that of no step.
+type outcome func() ([]float32, error)
+
+func outcomeOf(t *tensors.Tensor) outcome {
+	return func() ([]float32, error) {
+		values, err := tensors.CopyFlatData[float32](t)
+		return values, errors.Join(err, t.FinalizeAll())
+	}
 }
 
-// rows is a tensor that is copied to the host once, for all its rows.
-type rows struct {
-	tensor *tensors.Tensor
-	count  int
-	values []float32
-}
-
-// lanesOf returns the rows of an outcome of several trainings.
+// lanesOf returns the rows of an outcome of several trainings, which is copied once.
 func lanesOf(out *tensors.Tensor, count int) []outcome {
-	all := &rows{tensor: out, count: count}
-	lanes := make([]outcome, count)
+	all, lanes := sync.OnceValues(outcomeOf(out)), make([]outcome, count)
 	for i := range lanes {
-		lanes[i] = outcome{rows: all, row: i}
+		lanes[i] = func() ([]float32, error) {
+			values, err := all()
+			n := len(values) / count
+			return values[i*n : (i+1)*n], err
+		}
 	}
 	return lanes
 }
 
-// take returns the values, and frees the tensor. There are none of the zero value.
-func (o outcome) take() ([]float32, error) {
-	take := func(t *tensors.Tensor) ([]float32, error) {
-		values, err := tensors.CopyFlatData[float32](t)
-		return values, errors.Join(err, t.FinalizeAll())
-	}
-	switch {
-	case o.tensor != nil:
-		return take(o.tensor)
-	case o.rows == nil:
-		return nil, nil
-	}
-	if o.rows.values == nil {
-		var err error
-		if o.rows.values, err = take(o.rows.tensor); err != nil {
-			return nil, err
-		}
-	}
-	n := len(o.rows.values) / o.rows.count
-	return o.rows.values[o.row*n : (o.row+1)*n], nil
-}
-
-// add adds the outcome of a step; the zero value adds nothing.
+// add adds the outcome of a step.
 func (s *tally) add(out outcome) error {
-	values, err := out.take()
-	if err != nil || values == nil {
+	if out == nil {
+		return nil
+	}
+	values, err := out()
+	if err != nil {
 		return err
 	}
 	n := len(values) / 3

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
@@ -182,10 +181,10 @@ func (s *session) measure(ctx context.Context) error {
 		return err
 	}
 	s.compiling.Wait()
-	queries, err := s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Test, samples.All(s.Data.Test))
+	queries, err := s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Test, nil)
 	var gallery *retrieval.Embeddings
 	if err == nil && s.Data.Gallery != nil {
-		gallery, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Gallery, samples.All(s.Data.Gallery))
+		gallery, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Gallery, nil)
 	}
 	var bad *NotFiniteError
 	if errors.As(err, &bad) {
@@ -193,28 +192,21 @@ func (s *session) measure(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	s.recall, err = recallAt1(ctx, s.trainer.Choice, s.Data.Name, queries, gallery)
-	s.recallEpoch = s.state.Epoch
-	return err
-}
-
-// recallAt1 returns Recall@1 of the test set of a data set.
-func recallAt1(ctx context.Context, c *backend.Choice, data string, queries, gallery *retrieval.Embeddings) (float64,
-	error) {
-	m, err := retrieval.Evaluate(ctx, c.Backend, queries, gallery, []int{1})
+	m, err := retrieval.Evaluate(ctx, s.trainer.Backend, queries, gallery, []int{1})
 	if err != nil {
-		return 0, fmt.Errorf("test set of %s: %w", data, err)
+		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
 	}
-	return m.Recall[1], nil
+	s.recall, s.recallEpoch = m.Recall[1], s.state.Epoch
+	return nil
 }
 
 // recallKsUpTo returns those of [recallKs] that are at most the number of ranked items.
 func recallKsUpTo(items int) []int {
-	k := recallKs
-	for k[len(k)-1] > items && len(k) > 1 {
-		k = k[:len(k)-1]
+	n, found := slices.BinarySearch(recallKs, max(items, 1))
+	if found {
+		n++
 	}
-	return k
+	return recallKs[:n]
 }
 
 // checkFinite returns a [NotFiniteError] that names the first embedding with NaN or Inf.
@@ -231,7 +223,7 @@ func checkFinite(e *retrieval.Embeddings, what string) error {
 func (s *session) embedAndWrite(
 	ctx context.Context, step *compiledStep, of samples.Split, file, labels string, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
-	e, err := embedAll(ctx, step, s.Data, of, s.Dim, embedded)
+	e, err := embedSamples(ctx, step, s.Data, of, samples.All(of), s.Dim, embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -288,15 +280,8 @@ func (t *Trainer) Embed(
 // that one compiled graph serves all sets.
 const embedRows = 128
 
-// embedAll embeds all samples of a split of data by a step of [Trainer.evaluationStep]. embedded, if not nil, is called
-// with the number of samples after each batch.
-func embedAll(
-	ctx context.Context, step *compiledStep, data *samples.Data, of samples.Split, dim int, embedded func(n int),
-) (*retrieval.Embeddings, error) {
-	return embedSamples(ctx, step, data, of, samples.All(of), dim, embedded)
-}
-
-// embedSamples is embedAll for the samples with the given indices.
+// embedSamples embeds samples of a split of data, with the given indices, by a step of [Trainer.evaluationStep].
+// embedded, if not nil, is called with the number of samples after each batch.
 func embedSamples(
 	ctx context.Context, step *compiledStep, data *samples.Data, of samples.Split, which []int, dim int,
 	embedded func(n int),

@@ -26,9 +26,10 @@ func (c Config) WithHead(text string) (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
-	c.Model, c.model, c.Head, c.HeadStart, c.Pad = "", nil, h.Layers(), h.Start, 0
-	return c.withoutNetwork(), nil
+	c = c.withoutNetwork()
+	c.Weights, c.WeightsDigest, c.weightsFile = Random, "", ""
+	c.Head, c.HeadStart, c.Pad = h.Layers(), h.Start, 0
+	return c, nil
 }
 
 // Network returns the network in a few words: its backbone, "head linear", or the model of the user's own.
@@ -42,11 +43,8 @@ func (c Config) Network() string {
 	return cmp.Or(c.Arch, c.Model)
 }
 
-// withHeadFor returns the config with the network of its head for the features of a data set, if it has a head.
+// withHeadFor returns the config with the network of its head for the features of a data set.
 func (c Config) withHeadFor(data *samples.Data) (Config, error) {
-	if c.Head == "" {
-		return c, nil
-	}
 	shape := data.Train.Shape()
 	if shape.Rank() != 1 {
 		return c, fmt.Errorf("%s: samples have the shape %v, but the head %s takes features, [features]", data.Name,

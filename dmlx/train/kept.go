@@ -48,6 +48,9 @@ type split struct {
 	tail  func(scope *model.Scope, kept *Node, pass backbone.Pass) *Node
 }
 
+// bytes are those of what the body gives for an image.
+func (s *split) bytes() int64 { return 4 * int64(s.width) }
+
 // split returns how a config divides its network, and nil if all of it depends on trained weights.
 func (c Config) split(size int) (*split, error) {
 	p, err := c.part()
@@ -87,15 +90,7 @@ func (c Config) split(size int) (*split, error) {
 		x := Reshape(kept, append([]int{-1}, shape...)...)
 		return backbone.Linear(scope.At("fc"), a.Through(scope, x, pass, stages, a.Stages()))
 	}
-	return &split{fmt.Sprint(stages), product(shape), body, tail}, nil
-}
-
-func product(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	return n
+	return &split{fmt.Sprint(stages), shapes.Make(dtypes.Float32, shape...).Size(), body, tail}, nil
 }
 
 // divided returns a training on what the frozen part of its network gives, if the network has one: the body of a
@@ -168,10 +163,14 @@ func (k *keeper) directory(parts []*samples.Split, a samples.Augmentation) (dir,
 		if *p == nil {
 			continue
 		}
-		if _, is := samples.Mirrored(*p); !is {
+		all, is := samples.WithMirrors(*p)
+		if !is {
 			return "", "the samples are no images of a data set", nil
 		}
-		needed += keptSize(*p, k.cut.width, i == 0 && a.Flip)
+		if i > 0 || !a.Flip {
+			all = *p
+		}
+		needed += int64(len(all.Labels())) * k.cut.bytes()
 	}
 	switch {
 	case limit == 0:
@@ -184,14 +183,6 @@ func (k *keeper) directory(parts []*samples.Split, a samples.Augmentation) (dir,
 	}
 	dir, err = keptDir(limit - needed)
 	return dir, "", err
-}
-
-func keptSize(of samples.Split, width int, flip bool) int64 {
-	n := int64(len(of.Labels())) * int64(width) * 4
-	if flip {
-		n *= 2
-	}
-	return n
 }
 
 // keptDir returns the folder of what is kept, after it has removed the files that were not used for longest until the
@@ -254,52 +245,49 @@ func (k *keeper) close() {
 
 // samples returns the samples that the body gives for a split of images.
 func (k *keeper) samples(ctx context.Context, of samples.Split, flip bool) (samples.Split, error) {
-	body := &bodySamples{of, k}
 	if k.dir == "" {
-		return body, nil
+		return &bodySamples{of, k}, nil
 	}
 	c, sum := k.config, sha256.New()
 	fmt.Fprintln(sum, "kept 1", cmp.Or(c.Arch, c.Model), c.WeightsDigest, k.cut.name, k.data.Digest, k.data.Scale,
 		k.data.Shift, of.Shape(), backendVariant(k.trainer.Choice), flip, of == k.data.Train, of == k.data.Test)
 	_ = binary.Write(sum, binary.LittleEndian, of.Labels()) // A hash does not fail.
 	path := filepath.Join(k.dir, hex.EncodeToString(sum.Sum(nil))[:24]+".f32")
+	all := &bodySamples{of, k}
+	if flip {
+		all.of, _ = samples.WithMirrors(of)
+	}
 	info, err := os.Stat(path)
-	if err == nil && info.Size() == keptSize(of, k.cut.width, flip) {
+	if err == nil && info.Size() == int64(len(all.Labels()))*k.cut.bytes() {
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // The last use; a failure does no harm.
-	} else if err := k.write(ctx, path, body, flip); err != nil {
+	} else if err := k.write(ctx, path, all); err != nil {
 		return nil, err
 	}
 	f, err := os.Open(path)
 	return &keptSamples{f, of.Labels(), k.cut.width}, err
 }
 
-// write writes the rows of all images, and then of their mirror images.
-func (k *keeper) write(ctx context.Context, path string, body *bodySamples, flip bool) (err error) {
+// write writes the rows of all samples.
+func (k *keeper) write(ctx context.Context, path string, all *bodySamples) (err error) {
 	f, err := durable.Create(path, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Cleanup()) }()
-	sides := []*bodySamples{body}
-	if mirror, is := samples.Mirrored(body.of); flip && is {
-		sides = append(sides, &bodySamples{mirror, k})
-	}
-	for _, side := range sides {
-		for some := range slices.Chunk(samples.All(side), bodyRows) {
-			if ctx.Err() != nil {
-				return fmt.Errorf("stopped while the frozen part of the network was computed: %w", ctx.Err())
-			}
-			raw := make([]byte, 4*k.cut.width*len(some))
-			if err := side.Read(raw, some, nil); err != nil {
-				return err
-			}
-			if _, err := f.Write(raw); err != nil {
-				return fmt.Errorf("what the frozen part of the network gives cannot be kept: %w", err)
-			}
-			if k.done += len(some); k.training.Progress != nil {
-				k.training.Progress(Progress{Epochs: k.config.Epochs, Steps: k.config.Steps(), Kept: k.done})
-			}
+	for some := range slices.Chunk(samples.All(all), bodyRows) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("stopped while the frozen part of the network was computed: %w", ctx.Err())
+		}
+		raw := make([]byte, k.cut.bytes()*int64(len(some)))
+		if err := all.Read(raw, some, nil); err != nil {
+			return err
+		}
+		if _, err := f.Write(raw); err != nil {
+			return fmt.Errorf("what the frozen part of the network gives cannot be kept: %w", err)
+		}
+		if k.done += len(some); k.training.Progress != nil {
+			k.training.Progress(Progress{Epochs: k.config.Epochs, Steps: k.config.Steps(), Kept: k.done})
 		}
 	}
 	return f.CloseAtomicallyReplace()

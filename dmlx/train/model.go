@@ -61,10 +61,10 @@ func (c Config) WithModel(m Model) (Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("model %s: %w", m.Name, err)
 	}
-	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
-	c.Model, c.Dim, c.model, c.Head = own.identity, own.dim, own, ""
-	c.HeadStart = ""
-	return c.withoutNetwork(), nil
+	c = c.withoutNetwork()
+	c.Weights, c.WeightsDigest, c.weightsFile = Random, "", ""
+	c.Model, c.Dim, c.model = own.identity, own.dim, own
+	return c, nil
 }
 
 // validateModel reports what is wrong with the network of a config.
@@ -131,24 +131,17 @@ func (m *ownModel) hasHead() bool {
 	return slices.ContainsFunc(m.paths, func(path string) bool { return strings.HasPrefix(path, headScope) })
 }
 
-// fitsModel reports whether a data set has the samples that the model of the config embeds.
+// fitsModel reports whether the samples of a data set are those that the backbone or model of the config embeds.
 func (c Config) fitsModel(data *samples.Data) error {
-	if c.tail != nil {
-		return nil
-	}
-	if c.Head != "" || c.NetworkFile != "" {
-		_, _, err := c.prepared(data)
-		return err
-	}
-	if c.model != nil && c.Model != "" && !slices.Equal(data.Train.Shape().Dimensions, c.model.Input) {
-		return fmt.Errorf("%s: samples have the shape %v, but the model %s takes %v", data.Name,
-			data.Train.Shape().Dimensions, c.Model, c.model.Input)
-	}
-	if c.Model == "" && !(data.Train.Shape().Rank() == 3 && data.Train.Shape().Dim(2) == 3) {
+	shape := data.Train.Shape()
+	switch {
+	case c.Model != "" && c.model != nil && !slices.Equal(shape.Dimensions, c.model.Input):
+		return fmt.Errorf("%s: samples have the shape %v, but the model %s takes %v", data.Name, shape.Dimensions, c.Model,
+			c.model.Input)
+	case c.Model == "" && !(shape.Rank() == 3 && shape.Dim(2) == 3):
 		return fmt.Errorf("%s: samples have the shape %v, but the backbone %s embeds images, [size, size, 3]: use a model "+
-			"of your own (Config.WithModel)", data.Name, data.Train.Shape().Dimensions, c.Arch)
-	}
-	if shape := data.Train.Shape(); c.Augment != "" && c.Augment != samples.NoAugmentation && shape.Rank() != 3 {
+			"of your own (Config.WithModel)", data.Name, shape.Dimensions, c.Arch)
+	case c.Augment != "" && c.Augment != samples.NoAugmentation && shape.Rank() != 3:
 		return fmt.Errorf("%s: samples have the shape %v, but the augmentation %s is for images, [height, width, channels]",
 			data.Name, shape.Dimensions, c.Augment)
 	}

@@ -35,15 +35,15 @@ func (c Config) WithNetwork(path string) (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Arch, c.Head, c.model = "", "", nil
+	c = c.withoutNetwork()
 	c.Model, c.NetworkFile, c.fileNetwork = networkIdentity(file, n), file, n
 	c.Weights, c.WeightsDigest, c.weightsFile = Pretrained, n.Digest()[:12], ""
 	return c, nil
 }
 
-// withoutNetwork returns the config without the network of a file.
+// withoutNetwork returns the config without a network.
 func (c Config) withoutNetwork() Config {
-	c.NetworkFile, c.fileNetwork = "", nil
+	c.Arch, c.Model, c.model, c.NetworkFile, c.fileNetwork, c.Head, c.HeadStart = "", "", nil, "", nil, "", ""
 	return c
 }
 
@@ -148,9 +148,12 @@ func (c Config) prepared(data *samples.Data) (Config, *samples.Data, error) {
 	if c.tail != nil {
 		return c, data, nil
 	}
-	if c.NetworkFile == "" {
+	if c.Head != "" {
 		c, err := c.withHeadFor(data)
 		return c, data, err
+	}
+	if c.NetworkFile == "" {
+		return c, data, c.fitsModel(data)
 	}
 	n, err := c.opened()
 	if err != nil {

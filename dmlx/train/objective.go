@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"sync"
 
@@ -455,15 +454,11 @@ func initialProxies(n, dim int, seed uint64) []float32 {
 // minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [rows, columns].
 func minerNoise(rows, columns, step int, seed uint64) *tensors.Tensor {
 	rng := sampling.Stream(seed, sampling.Miner, uint64(step))
-	return tensors.FromFlatDataAndDimensions(uniform(rng, rows*columns), rows, columns)
-}
-
-func uniform(rng *rand.Rand, n int) []float32 {
-	out := make([]float32, n)
-	for i := range out {
-		out[i] = rng.Float32()
+	values := make([]float32, rows*columns)
+	for i := range values {
+		values[i] = rng.Float32()
 	}
-	return out
+	return tensors.FromFlatDataAndDimensions(values, rows, columns)
 }
 
 // proxyClasses returns the labels of the classes that have proxies, in the order of the proxies' rows.

@@ -117,7 +117,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			return nil, err
 		}
 		var sum tally
-		if err := sum.add(outcome{tensor: last}); err != nil {
+		if err := sum.add(outcomeOf(last)); err != nil {
 			return nil, err
 		}
 		if sum.notFinite > 0 {

@@ -185,12 +185,11 @@ func (l *lanes) run(values []stepValues) ([]outcome, error) {
 
 // train performs the remaining epochs of trainings.
 func (l *lanes) train(ctx context.Context, sessions []*session) error {
-	for k, s := range sessions {
+	for _, s := range sessions {
 		s.started = time.Now()
-		err := copyVariables(l.weights, s.step.weights, func(path string) string { return lanePath(k, path) })
-		if err != nil {
-			return err
-		}
+	}
+	if err := l.set(sessions); err != nil {
+		return err
 	}
 	saved := time.Now()
 	return trainSessions(ctx, sessions, l.run, func(epoch int, sums []tally) error {

@@ -92,9 +92,6 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 	if err := data.Check(); err != nil {
 		return nil, err
 	}
-	if err := s.fitsModel(data); err != nil {
-		return nil, err
-	}
 	var err error
 	if s.Config, data, err = s.prepared(data); err != nil {
 		return nil, err
@@ -140,7 +137,7 @@ func (s *session) run(ctx context.Context) (*Outcome, error) {
 func (s *session) train(ctx context.Context) error {
 	return trainSessions(ctx, []*session{s}, func(v []stepValues) ([]outcome, error) {
 		out, err := s.step.run(v[0])
-		return []outcome{{tensor: out}}, err
+		return []outcome{outcomeOf(out)}, err
 	}, func(epoch int, sums []tally) error { return s.endEpoch(epoch, &sums[0], true) })
 }
 

@@ -50,9 +50,6 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 	default:
 		c.Weights, c.weightsFile = Pretrained, weights
 	}
-	if arch != "" {
-		c.Model, c.model, c.Head, c.HeadStart = "", nil, "", ""
-	}
 	if c.NetworkFile != "" {
 		return c.withNetworkWeights()
 	}
