@@ -30,8 +30,8 @@ func TestLoRA(t *testing.T) {
 	for _, parts := range [][]string{{""}, {"q", "v"}, {"2of2"}} {
 		testLoRA(t, plain, r.tensors["x"], parts)
 	}
-	pattern := regexp.MustCompile("qkv")
-	net, err := plain.WithLoRA(pattern.MatchString, 2, 1)
+	l := LoRA{Weights: regexp.MustCompile("qkv"), Rank: 2, Alpha: 2}
+	net, err := plain.WithLoRA(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,14 +40,14 @@ func TestLoRA(t *testing.T) {
 		rank    int
 		parts   []string
 	}{"want a rank from 1 to 24": {"qkv", 25, nil}, "want a rank from 1": {"qkv", 0, nil},
-		"no weight of two axes": {"norm", 2, nil}, "1 to 12": {"qkv", 13, []string{"3of6"}},
+		"of the 8 weights of two axes": {"norm", 2, nil}, "1 to 12": {"qkv", 13, []string{"3of6"}},
 		"that 7 divides": {"qkv", 2, []string{"1of7"}}, "want q, k or v": {"qkv", 2, []string{"0of3"}}} {
-		_, err := plain.WithLoRA(regexp.MustCompile(try.pattern).MatchString, try.rank, 1, try.parts...)
+		_, err := plain.WithLoRA(LoRA{Weights: regexp.MustCompile(try.pattern), Rank: try.rank, Alpha: 1, Parts: try.parts})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := net.WithLoRA(pattern.MatchString, 2, 1); err == nil || !strings.Contains(fmt.Sprint(err), "merge") {
+	if _, err := net.WithLoRA(l); err == nil || !strings.Contains(fmt.Sprint(err), "merge") {
 		t.Errorf("low-rank matrices beside low-rank matrices: %v", err)
 	}
 }
@@ -55,7 +55,7 @@ func TestLoRA(t *testing.T) {
 func testLoRA(t *testing.T, plain *Network, x values, parts []string) {
 	const rank, scale = 3, 0.7
 	pattern := regexp.MustCompile(`attn\.qkv|blocks\.1\.mlp\.fc2\.weight`)
-	net, err := plain.WithLoRA(pattern.MatchString, rank, scale, parts...)
+	net, err := plain.WithLoRA(LoRA{pattern, parts, rank, scale * rank})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -211,7 +211,7 @@ func (c Config) networkModel(file *onnx.Network, size int) (*ownModel, error) {
 			return err
 		}
 		if n != file {
-			if err := drawLowRank(n, store, seed); err != nil {
+			if err := n.DrawLowRank(store, seed); err != nil {
 				return err
 			}
 		}
@@ -238,7 +238,7 @@ func (o Options) part() (p part, err error) {
 		}
 	}
 	if o.LoRA != "" {
-		l, err := ParseLoRA(o.LoRA)
+		l, err := onnx.ParseLoRA(o.LoRA)
 		if err != nil {
 			return p, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -37,8 +38,8 @@ type Options struct {
 	// normalization takes its running averages where neither its scale nor its shift is trained.
 	TrainOnly string `json:"train_only,omitempty" toml:"train_only"`
 	Freeze    string `json:"freeze,omitempty" toml:"freeze"`
-	// LoRA trains low-rank matrices beside weights of the network of a file; see [ParseLoRA]. All other weights but the
-	// last layer's are then frozen, except those that match TrainOnly.
+	// LoRA trains low-rank matrices beside weights of the network of a file; see [onnx.ParseLoRA]. All other weights but
+	// the last layer's are then frozen, except those that match TrainOnly.
 	LoRA string `json:"lora,omitempty" toml:"lora"`
 }
 
@@ -85,7 +86,7 @@ var OptionFields = []OptionField{
 	{"memory-bank", "memory bank", func(o *Options) *string { return &o.MemoryBank }, canonical(ParseMemoryBank)},
 	{"train-only", "trained", func(o *Options) *string { return &o.TrainOnly }, nil},
 	{"freeze", "frozen", func(o *Options) *string { return &o.Freeze }, nil},
-	{"lora", "low-rank adapters", func(o *Options) *string { return &o.LoRA }, canonical(ParseLoRA)},
+	{"lora", "low-rank adapters", func(o *Options) *string { return &o.LoRA }, canonical(onnx.ParseLoRA)},
 }
 
 // canonical returns a function from a text to its canonical form, by the function that parses it.
