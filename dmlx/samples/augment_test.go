@@ -125,3 +125,24 @@ func TestMoves(t *testing.T) {
 		}
 	}
 }
+
+// Texts are read, written in canonical form, and read again as they are.
+func TestCanonicalAugmentations(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"none", "none"},
+		{"flip", "flip"},
+		{"pad-crop", "pad-crop?pad=2"},
+		{"pad-crop+flip?pad=4", "pad-crop+flip?pad=4"},
+		{"resized-crop+flip?scale=.2-1.0", "resized-crop+flip?scale=0.2-1"},
+		{"resized-crop?ratio=0.5-2&scale=0.08-1", "resized-crop?ratio=0.5-2"},
+	} {
+		got, err := ParseAugmentation(c.text, 2)
+		if err != nil || got.String() != c.want {
+			t.Errorf("%q is %q, %v; want %q", c.text, got, err, c.want)
+			continue
+		}
+		if again, err := ParseAugmentation(got.String(), 2); err != nil || again != got {
+			t.Errorf("%q is %q, %v, when read again", got, again, err)
+		}
+	}
+}
