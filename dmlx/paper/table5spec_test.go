@@ -82,7 +82,7 @@ func TestTable5Cells(t *testing.T) {
 // rateStep is the share of the steps that are made at the full rate.
 func rateStep(s runs.Spec) float64 {
 	epoch := 0
-	for s.Rate(epoch) == s.LR {
+	for s.RateAt(epoch*s.StepsPerEpoch) == s.LR {
 		epoch++
 	}
 	return float64(epoch) / float64(s.Epochs)

@@ -87,12 +87,6 @@ func (c Config) Batch() int { return c.ClassesPerBatch * c.ImagesPerClass }
 // Steps returns the number of steps of the whole training.
 func (c Config) Steps() int { return c.Epochs * c.StepsPerEpoch }
 
-// Rate returns the learning rate at the first step of an epoch, counted from 0; see [Config.RateAt].
-func (c Config) Rate(epoch int) float64 {
-	c.StepsPerEpoch = max(c.StepsPerEpoch, 1)
-	return c.RateAt(epoch * c.StepsPerEpoch)
-}
-
 // RateAt returns the learning rate of a step, counted from 0: LR times the factor of the schedule, and without a
 // schedule LR, and LR/10 after the share Decay of the epochs, by default 60 % (§4.1). All other learning rates have the
 // same factor.

@@ -16,12 +16,19 @@ const AllDevices = -1
 // are those of the whole batch, as on one device: n changes the rounding and nothing else. n = 0 returns t itself. The
 // trainers share their compiled steps. The error tells how many devices there are if they are too few.
 func (t *Trainer) OnDevices(n int) (*Trainer, error) {
-	if n == 0 {
+	c, has := t.Choice, t.Backend.NumDevices()
+	switch {
+	case n == 0:
 		return t, nil
-	}
-	n, err := ResolveDevices(t.Choice, n)
-	if err != nil {
-		return nil, err
+	case n == AllDevices:
+		n = has
+	case n < 0:
+		return nil, fmt.Errorf("%d devices: want a positive number, or all", n)
+	case n > has && has == 1:
+		return nil, fmt.Errorf("%d devices: the backend %s has one; leave the number out%s", n, c.Name, virtualDevices(c, n))
+	case n > has:
+		return nil, fmt.Errorf("%d devices: the backend %s has %d; use at most %d, or all%s", n, c.Name, has, has,
+			virtualDevices(c, n))
 	}
 	other := *t
 	other.devices = n
@@ -30,24 +37,6 @@ func (t *Trainer) OnDevices(n int) (*Trainer, error) {
 
 // DeviceCount returns the number of devices that the rows of a batch are divided among.
 func (t *Trainer) DeviceCount() int { return max(t.devices, 1) }
-
-// ResolveDevices returns n, or for [AllDevices] the number of devices of a backend. It returns an error if the backend
-// has fewer.
-func ResolveDevices(c *backend.Choice, n int) (int, error) {
-	has := c.Backend.NumDevices()
-	switch {
-	case n == AllDevices:
-		return has, nil
-	case n < 0:
-		return 0, fmt.Errorf("%d devices: want a positive number, or all", n)
-	case n > has && has == 1:
-		return 0, fmt.Errorf("%d devices: the backend %s has one; leave the number out%s", n, c.Name, virtualDevices(c, n))
-	case n > has:
-		return 0, fmt.Errorf("%d devices: the backend %s has %d; use at most %d, or all%s", n, c.Name, has, has,
-			virtualDevices(c, n))
-	}
-	return n, nil
-}
 
 // virtualDevices says how a CPU counts as several devices.
 func virtualDevices(c *backend.Choice, n int) string {

@@ -80,7 +80,7 @@ func ExampleConfig() {
 	fmt.Println(config.Objective)
 	fmt.Printf("%d steps on batches of %d images\n", config.Steps(), config.Batch())
 	for epoch := range config.Epochs {
-		fmt.Printf("epoch %d: rate %g\n", epoch+1, config.Rate(epoch))
+		fmt.Printf("epoch %d: rate %g\n", epoch+1, config.RateAt(epoch*config.StepsPerEpoch))
 	}
 
 	if config.Objective, err = train.ParseLoss("ms"); err != nil {

@@ -22,8 +22,8 @@ func TestSchedule(t *testing.T) {
 			if e >= c.first {
 				want = 0.1
 			}
-			if s.Rate(e) != want {
-				t.Errorf("epoch %d of %d has rate %g", e, c.epochs, s.Rate(e))
+			if s.RateAt(e*s.StepsPerEpoch) != want {
+				t.Errorf("epoch %d of %d has rate %g", e, c.epochs, s.RateAt(e*s.StepsPerEpoch))
 			}
 		}
 	}
