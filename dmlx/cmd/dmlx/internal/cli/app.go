@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
@@ -111,6 +112,18 @@ func (a *App) Store() (*runs.Store, error) {
 	}
 	s.DataOptions = a.DataOptions()
 	return s, nil
+}
+
+// WithStore returns the function of a command that needs the run store.
+func (a *App) WithStore(run func(ctx context.Context, store *runs.Store, args []string) error) func(*cobra.Command,
+	[]string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		store, err := a.Store()
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), store, args)
+	}
 }
 
 // Find opens the run store and finds a run by its name or first digits.

@@ -2,6 +2,7 @@ package stored
 
 import (
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -24,19 +25,13 @@ func newExport(a *cli.App) *cobra.Command {
 		Long: `Write runs to an archive, which dmlx runs import reads into another store: all finished runs, or those named,
 with the files behind their results. If the name ends in .gz or .tgz, the archive is compressed.`,
 		Example: "  dmlx runs export --out runs.tar.gz",
-		RunE: func(cmd *cobra.Command, prefixes []string) error {
+		RunE: a.WithStore(func(_ context.Context, store *runs.Store, prefixes []string) error {
 			if err := cli.CheckOut(nil, out); err != nil {
 				return err
 			}
-			store, err := a.Store()
+			hashes, err := findAll(store, prefixes)
 			if err != nil {
 				return err
-			}
-			hashes := make([]string, len(prefixes))
-			for i, p := range prefixes {
-				if hashes[i], err = store.Find(p); err != nil {
-					return err
-				}
 			}
 			file, err := durable.Create(out, 0o644)
 			if err != nil {
@@ -63,7 +58,7 @@ with the files behind their results. If the name ends in .gz or .tgz, the archiv
 			}
 			leftOut(a, moved)
 			return a.Print(map[string]any{"file": out, "moved": moved}, fmt.Sprintf("%d runs in %s", len(moved.Taken), out))
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&out, "out", "", "archive to write")
 	cmd.Flags().BoolVar(&checkpoints, "checkpoints", false, "include the last weights, and unfinished runs")
@@ -120,6 +115,18 @@ named.`,
 	}
 	cmd.Flags().BoolVar(&checkpoints, "checkpoints", false, "include the last weights, and unfinished runs")
 	return cmd
+}
+
+// findAll returns the hashes of runs by their names or first digits.
+func findAll(store *runs.Store, prefixes []string) ([]string, error) {
+	hashes := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		var err error
+		if hashes[i], err = store.Find(p); err != nil {
+			return nil, err
+		}
+	}
+	return hashes, nil
 }
 
 // takeFrom adds the runs of sources one after the other, and fails at the end if there were conflicts.

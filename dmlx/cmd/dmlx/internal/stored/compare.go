@@ -18,22 +18,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// compareRuns prints runs side by side, by their names or by what they are.
-func compareRuns(ctx context.Context, a *cli.App, args []string, out string) error {
-	store, err := a.Store()
-	if err != nil {
-		return err
-	}
-	hashes, err := selectRuns(a, store, args)
-	if err != nil {
-		return err
-	}
-	if len(hashes) < 2 {
-		return fmt.Errorf("there is one such run, %s: want at least two to compare", hashes[0])
-	}
-	return PrintComparison(ctx, a, store, hashes, out, nil)
-}
-
 // selectRuns returns the runs that arguments name: names of runs, and rules, losses, data sets and presets that the
 // others have.
 func selectRuns(a *cli.App, store *runs.Store, args []string) (hashes []string, err error) {

@@ -1,6 +1,7 @@
 package stored
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -26,15 +27,11 @@ func newQueue(a *cli.App) *cobra.Command {
 		Short:   "Show the runs of this store that a cluster trains",
 		Example: "  dmlx runs queue --store /shared/runs\n  dmlx runs queue --follow --store /shared/runs",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := a.Store()
-			if err != nil {
-				return err
-			}
+		RunE: a.WithStore(func(ctx context.Context, store *runs.Store, _ []string) error {
 			if follow {
 				var o slurm.Options
 				Tell(a, &o)
-				err := slurm.Watch(cmd.Context(), store, o)
+				err := slurm.Watch(ctx, store, o)
 				a.Line.End()
 				if err != nil {
 					return err
@@ -53,7 +50,7 @@ func newQueue(a *cli.App) *cobra.Command {
 			out := []listed{}
 			var rows []string
 			for _, s := range open {
-				status, err := s.Status(cmd.Context())
+				status, err := s.Status(ctx)
 				if err != nil {
 					return err
 				}
@@ -69,7 +66,7 @@ func newQueue(a *cli.App) *cobra.Command {
 				body = "nothing is queued for " + store.Dir
 			}
 			return a.Print(map[string]any{"store": store.Dir, "submissions": out}, body)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&follow, "follow", false, "show their progress until all are done")
 	return cmd
@@ -81,11 +78,7 @@ func newCancel(a *cli.App) *cobra.Command {
 		Use:     "cancel [NAME…]",
 		Short:   "Cancel the runs of this store that a cluster trains: all, or submissions named as in dmlx runs queue",
 		Example: "  dmlx runs cancel --store /shared/runs",
-		RunE: func(cmd *cobra.Command, names []string) error {
-			store, err := a.Store()
-			if err != nil {
-				return err
-			}
+		RunE: a.WithStore(func(ctx context.Context, store *runs.Store, names []string) error {
 			var chosen []*slurm.Submission
 			for _, name := range names {
 				s, err := slurm.Open(store, name)
@@ -95,20 +88,21 @@ func newCancel(a *cli.App) *cobra.Command {
 				chosen = append(chosen, s)
 			}
 			if len(names) == 0 {
+				var err error
 				if chosen, err = slurm.Unfinished(store); err != nil {
 					return err
 				}
 			}
 			ended := []string{}
 			for _, s := range chosen {
-				if err := s.Cancel(cmd.Context()); err != nil {
+				if err := s.Cancel(ctx); err != nil {
 					return err
 				}
 				ended = append(ended, s.ID)
 			}
 			return a.Print(map[string]any{"cancelled": ended},
 				fmt.Sprintf("canceled %d submissions; their finished runs are kept", len(ended)))
-		},
+		}),
 	}
 }
 

@@ -2,6 +2,7 @@
 package stored
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,7 +29,9 @@ func NewRuns(a *cli.App) *cobra.Command {
 cluster trains. Without a command, list the runs. RUN is the name of a run or its first digits.`,
 		Example: "  dmlx runs list\n  dmlx runs show 077c9a",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return listRuns(a, false) },
+		RunE: a.WithStore(func(_ context.Context, store *runs.Store, _ []string) error {
+			return listRuns(a, store, false)
+		}),
 	}
 	var out string
 	var alsoBundled, asCSV bool
@@ -42,15 +45,19 @@ cluster trains. Without a command, list the runs. RUN is the name of a run or it
 measure, in percent, with the data set, the rule and its parts, the preset, the learning rate, the seed and the
 setting.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: a.WithStore(func(_ context.Context, store *runs.Store, _ []string) error {
 			if !asCSV {
-				return listRuns(a, alsoBundled)
+				return listRuns(a, store, alsoBundled)
 			}
 			if a.JSON {
 				return cli.Usagef("--json and --csv: want one of them")
 			}
-			return writeScores(a, alsoBundled)
-		},
+			all, err := report.Stored(store, alsoBundled)
+			if err != nil {
+				return err
+			}
+			return all.Write(a.Stdout)
+		}),
 	}
 	list.Flags().BoolVar(&alsoBundled, "bundled", false, "list the runs that are bundled with the program, too")
 	list.Flags().BoolVar(&asCSV, "csv", false, "print the measures of finished runs as CSV")
@@ -69,12 +76,19 @@ presets: the finished runs, also of those bundled with the program, that match o
 set it is the preset's fine-grained one, and without a preset that of --preset. Runs of a sweep or a search, which hold
 out classes, are found by their names alone.`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.WithStore(func(ctx context.Context, store *runs.Store, args []string) error {
 			if err := a.CheckStyle(out); err != nil {
 				return err
 			}
-			return compareRuns(cmd.Context(), a, args, out)
-		},
+			hashes, err := selectRuns(a, store, args)
+			if err != nil {
+				return err
+			}
+			if len(hashes) < 2 {
+				return fmt.Errorf("there is one such run, %s: want at least two to compare", hashes[0])
+			}
+			return PrintComparison(ctx, a, store, hashes, out, nil)
+		}),
 	}
 	compare.Flags().StringVar(&out, "out", "",
 		"folder for tables, as Markdown, CSV, LaTeX and HTML, and pictures, as SVG, PDF and PNG")
@@ -102,7 +116,9 @@ out classes, are found by their names alone.`,
 			Short:   "Delete runs",
 			Example: "  dmlx runs remove 077c9a",
 			Args:    cobra.MinimumNArgs(1),
-			RunE:    func(_ *cobra.Command, args []string) error { return removeRuns(a, args) },
+			RunE: a.WithStore(func(_ context.Context, store *runs.Store, args []string) error {
+				return removeRuns(a, store, args)
+			}),
 		},
 	)
 	return cmd
@@ -120,24 +136,7 @@ type listed struct {
 	Result *runs.Result `json:"result,omitempty"`
 }
 
-// writeScores prints the measures of finished runs as CSV.
-func writeScores(a *cli.App, alsoBundled bool) error {
-	store, err := a.Store()
-	if err != nil {
-		return err
-	}
-	all, err := report.Stored(store, alsoBundled)
-	if err != nil {
-		return err
-	}
-	return all.Write(a.Stdout)
-}
-
-func listRuns(a *cli.App, alsoBundled bool) error {
-	store, err := a.Store()
-	if err != nil {
-		return err
-	}
+func listRuns(a *cli.App, store *runs.Store, alsoBundled bool) error {
 	entries, err := store.List()
 	if err != nil {
 		return err
@@ -197,19 +196,13 @@ func bundled(store *runs.Store, hash string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func removeRuns(a *cli.App, prefixes []string) error {
-	store, err := a.Store()
+func removeRuns(a *cli.App, store *runs.Store, prefixes []string) error {
+	hashes, err := findAll(store, prefixes) // Before removing any.
 	if err != nil {
 		return err
 	}
-	hashes := make([]string, len(prefixes))
-	for i, p := range prefixes { // Find all before removing any.
-		if hashes[i], err = store.Find(p); err != nil {
-			return err
-		}
-		if bundled(store, hashes[i]) {
-			return fmt.Errorf("run %s is bundled with the program and cannot be removed", hashes[i])
-		}
+	if i := slices.IndexFunc(hashes, func(h string) bool { return bundled(store, h) }); i >= 0 {
+		return fmt.Errorf("run %s is bundled with the program and cannot be removed", hashes[i])
 	}
 	slices.Sort(hashes)
 	hashes = slices.Compact(hashes)

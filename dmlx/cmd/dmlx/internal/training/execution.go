@@ -3,8 +3,10 @@
 package training
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -44,13 +46,7 @@ func (x *execution) add(f *pflag.FlagSet) {
 
 // check checks the flags, before any work.
 func (x *execution) check(f *pflag.FlagSet) error {
-	if err := x.on.check(f); err != nil {
-		return err
-	}
-	if err := x.CheckStyle(x.out); err != nil {
-		return err
-	}
-	return cli.CheckOutDir(x.out)
+	return cmp.Or(x.on.check(f), x.CheckStyle(x.out), cli.CheckOutDir(x.out))
 }
 
 // begin opens the store and says where and how the missing runs of a preset are trained. light tells whether the light
@@ -110,13 +106,9 @@ func NewJob(a *cli.App) *cobra.Command {
 	var parallel int
 	cmd := &cobra.Command{
 		Use: "job", Hidden: true, Short: "Train the runs that standard input lists", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := a.Store()
-			if err != nil {
-				return err
-			}
-			return jobs.Serve(cmd.Context(), cmd.InOrStdin(), a.Stdout, store, parallel)
-		},
+		RunE: a.WithStore(func(ctx context.Context, store *runs.Store, _ []string) error {
+			return jobs.Serve(ctx, os.Stdin, a.Stdout, store, parallel)
+		}),
 	}
 	cmd.Flags().IntVar(&parallel, "jobs", 1, "runs at a time in this process")
 	return cmd

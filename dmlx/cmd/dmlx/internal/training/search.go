@@ -1,6 +1,7 @@
 package training
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,18 +103,14 @@ func newSearchShow(a *cli.App) *cobra.Command {
 		Short:   "Show the state of a search, or list the searches of the store",
 		Example: "  dmlx search show\n  dmlx search show quick-minicar --out results/",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := a.Store()
-			if err != nil {
-				return err
-			}
+		RunE: a.WithStore(func(ctx context.Context, store *runs.Store, args []string) error {
 			if len(args) == 0 {
 				return listSearches(a, store)
 			}
 			if err := errors.Join(cli.CheckOut(nil, bundled), a.CheckStyle(showOut)); err != nil {
 				return err
 			}
-			r, err := inspect.Search(cmd.Context(), inspect.SearchRequest{Name: args[0],
+			r, err := inspect.Search(ctx, inspect.SearchRequest{Name: args[0],
 				Request: report.Request{Store: store, Options: runs.Options{CachedOnly: true}}})
 			if err != nil {
 				return err
@@ -126,7 +123,7 @@ func newSearchShow(a *cli.App) *cobra.Command {
 				a.Logf("wrote %d results to %s", n, bundled)
 			}
 			return printSearch(a, r, showOut)
-		},
+		}),
 	}
 	show.Flags().StringVar(&showOut, "out", "", "folder for tables and pictures")
 	a.AddStyle(show.Flags())
