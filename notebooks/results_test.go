@@ -22,6 +22,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -48,7 +49,7 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	printed, err := claims.PaperNumbers()
+	printed, err := claims.NumbersOf(scores.Printed())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
 const contradictedCaption = "What the paper's own numbers contradict, wholly or in part."
@@ -40,7 +41,7 @@ func Audit(ctx context.Context, q report.Request) ([]claims.Audited, *Report, er
 
 // audit returns the claims with their findings, and a report of the runs that they are checked on.
 func audit(ctx context.Context, q report.Request) ([]claims.Audited, *Report, error) {
-	paper, err := claims.PaperNumbers()
+	paper, err := claims.NumbersOf(scores.Printed())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,7 +58,7 @@ func ClaimNumbers(ctx context.Context, q report.Request) (*claims.Numbers, *Repo
 	q.CachedOnly = true
 	r := &Report{Report: report.Report{Title: "The paper's claims, audited"}}
 	all := &Table{Preset: q.Preset.String()} // All tables, for the provenance.
-	var facts []claims.Fact
+	var found scores.Table
 	for table := 2; table <= 8; table++ {
 		study, err := ParseStudy(fmt.Sprintf("table%d", table))
 		if err != nil {
@@ -69,82 +70,40 @@ func ClaimNumbers(ctx context.Context, q report.Request) (*claims.Numbers, *Repo
 		}
 		r.add(t)
 		all.join(t)
-		own, err := t.facts(table)
-		if err != nil {
-			return nil, nil, err
-		}
-		facts = append(facts, own...)
+		found = append(found, t.scoresAs(table)...)
 	}
-	histograms, err := histogramFacts(ctx, q)
+	shapes, err := shapeScores(ctx, q)
 	if err != nil {
 		return nil, nil, err
 	}
 	r.Provenance = all.Provenance()
-	ours, err := claims.RunNumbers(append(facts, histograms...), all.roles())
+	ours, err := claims.NumbersOf(append(found, shapes...))
 	return ours, r, err
 }
 
-// Numbers returns the recalls of a table's cells as those of Table 2 to 8 of the paper, for claims to be checked on. A
+// Numbers returns the scores of a table's cells as those of Table 2 to 8 of the paper, for claims to be checked on. A
 // cell without a role, in [Cell.PaperData], or two cells of one rule there are an error.
 func (t *Table) Numbers(table int) (*claims.Numbers, error) {
-	facts, err := t.facts(table)
-	if err != nil {
-		return nil, err
-	}
-	return claims.RunNumbers(facts, t.roles())
+	return claims.NumbersOf(t.scoresAs(table))
 }
 
-// roles returns the data set that stands for each of the paper's.
-func (t *Table) roles() map[string]string {
-	out := make(map[string]string)
-	for _, c := range t.Cells {
-		if c.PaperData != "" {
-			out[c.PaperData] = c.Data
-		}
+// scoresAs returns the scores of a table's cells as those of one of the paper's tables.
+func (t *Table) scoresAs(table int) scores.Table {
+	out := t.Scores()
+	for i := range out {
+		out[i].Table = table
 	}
 	return out
 }
 
-// facts returns what claims compare of a table's cells: recalls in percent, and of Table 2 shares of triplets.
-func (t *Table) facts(table int) (facts []claims.Fact, err error) {
-	if table == 5 {
-		for _, c := range t.Cells {
-			for _, k := range []int{1, 2, 4, 10, 20, 100} {
-				facts = append(facts, claims.Fact{Table: 5, Data: c.PaperData, Method: c.Row, Rule: c.Rule,
-					Times: c.Times, Metric: report.Recall(k), Score: c.Recall(k).Times(100)})
-			}
-		}
-		return facts, nil
-	}
-	for _, c := range t.Cells {
-		f := claims.Fact{Table: table, Data: c.PaperData, Rule: c.Rule, Metric: "R@1", Score: c.Recall(1).Times(100)}
-		if table > 5 {
-			f.LR = c.LR
-		}
-		facts = append(facts, f)
-		if held := c.HeldOutRecall(1).Times(100); table > 5 && held.N > 0 {
-			f.Metric, f.Score = claims.HeldOut, held
-			facts = append(facts, f)
-		}
-		if table == 2 { // Shares of triplets do not belong to a table: of a rule they are there once.
-			overlap := c.MeanOf(func(r *runs.Result) float64 { return r.Overlap })
-			compact := c.MeanOf(func(r *runs.Result) float64 { return r.Compact })
-			facts = append(facts, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.Overlapping,
-				Score: overlap.Times(100)},
-				claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.CornerTest, Score: compact.Times(100)})
-		}
-	}
-	return facts, nil
-}
-
-// histogramFacts returns the shares of triplets that histograms have, in percent.
-func histogramFacts(ctx context.Context, q report.Request) ([]claims.Fact, error) {
+// shapeScores returns the shares of triplets that the histograms of runs of Table 2 have.
+func shapeScores(ctx context.Context, q report.Request) (scores.Table, error) {
 	p, _, err := histogramsOf(ctx, "claims", "", q)
 	if err != nil {
 		return nil, err
 	}
 	positive := func(c runs.TripletDensity) float64 { return (c.Above(0, -1) + c.Above(-1, 0)) / 2 }
-	var out []claims.Fact
+	var out scores.Table
 	for _, c := range p.table.Cells {
 		for _, m := range []struct {
 			name   string
@@ -155,8 +114,8 @@ func histogramFacts(ctx context.Context, q report.Request) ([]claims.Fact, error
 			{claims.CornerTrain, WholeTrain, corner},
 			{claims.SpreadTrain, WholeTrain, spread}, {claims.SpreadTest, WholeTest, spread},
 		} {
-			out = append(out, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name,
-				Score: OverSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
+			out = append(out, scores.Row{Table: 2, Whose: scores.Ours, Data: c.Data, Role: c.PaperData, Rule: c.Rule,
+				Measure: m.name, Value: OverSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
 		}
 	}
 	return out, nil

@@ -107,7 +107,7 @@ func appendixClaims() []Claim {
 				for _, data := range []string{"CUB", "CAR", "SOP"} {
 					for _, m := range metrics5(data) {
 						a, b := n.own("MS*", data, m), n.literature(data, m)
-						i := slices.IndexFunc(b, func(f Fact) bool { return f.Method == "MS" })
+						i := slices.IndexFunc(b, func(r scores.Row) bool { return r.Method == "MS" })
 						if len(a) == 0 || i < 0 {
 							c.missing++
 							continue
@@ -125,7 +125,7 @@ func appendixClaims() []Claim {
 					said         float64
 				}{{"MS", "SOP", figureIn(published, "MS paper, the best recall@1,")},
 					{"DR-MS", "In-shop", figureIn(published, "of In-shop,")}} {
-					s := n.facts[Fact{Table: 5, Data: q.data, Method: q.method, Metric: "R@1"}]
+					s := n.Of(scores.Row{Table: 5, Role: q.data, Method: q.method})
 					found = append(found, fmt.Sprintf("%s, %s: %.1f", q.method, q.data, s.Mean))
 					if math.Abs(s.Mean-q.said) < slack {
 						agree++
@@ -135,11 +135,10 @@ func appendixClaims() []Claim {
 			})},
 		{"appendix", "App. D", batch160, "Not in any table; DR-MS* at 128 stands in Table 5.",
 			func(n *Numbers) Finding {
-				if n.printed == nil {
+				if n.measured {
 					return Finding{Verdict: verdicts.None, Evidence: "Not run here."}
 				}
-				s := n.facts[Fact{Table: 5, Data: "In-shop", Method: "DR-MS*", Rule: "cos-orth/sig-ms/con", Times: 1,
-					Metric: "R@1"}]
+				s := n.Of(scores.Row{Table: 5, Role: "In-shop", Method: "DR-MS*", Rule: "cos-orth/sig-ms/con", Times: 1})
 				return Finding{Verdict: verdicts.None, Evidence: fmt.Sprintf("DR-MS*, B%d: %.1f, %s to what is said.",
 					scores.PrintedBatch, s.Mean,
 					figures.Signed(s.Mean-figureIn(batch160, "recall@1 is")))}
@@ -171,24 +170,24 @@ func appendixClaims() []Claim {
 func rawData(n *Numbers) Finding {
 	covered, best, all := 0, 0, 0
 	var absent []string
-	for _, f := range n.order {
-		if f.Table < 2 || f.Table > 4 {
+	for _, r := range n.rows {
+		if r.Table < 2 || r.Table > 4 {
 			continue
 		}
 		all++
 		top := math.Inf(-1)
-		for _, g := range n.order {
-			if g.Table > 5 && g.Data == f.Data && g.Rule == f.Rule {
-				top = max(top, n.facts[g].Mean)
+		for _, other := range n.rows {
+			if other.Table > 5 && other.Role == r.Role && other.Rule == r.Rule {
+				top = max(top, other.Value.Mean)
 			}
 		}
 		switch {
 		case math.IsInf(top, -1):
-			if triplet := strings.Split(f.Rule, "/")[2]; !slices.Contains(absent, triplet) {
-				absent = append(absent, triplet)
+			if !slices.Contains(absent, r.Triplet) {
+				absent = append(absent, r.Triplet)
 			}
 			continue
-		case top == n.facts[f].Mean:
+		case top == r.Value.Mean:
 			best++
 		}
 		covered++

@@ -33,7 +33,7 @@ func bestClaims() []Claim {
 			"Table 3: at most 1 point below the best pair weight, both directions and sets.",
 			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
-					var rest []Fact
+					var rest scores.Table
 					for _, p := range claimPairs {
 						if p != "lin-ms" {
 							rest = append(rest, t3(data, d, p))
@@ -61,7 +61,7 @@ func bestClaims() []Claim {
 					for _, m := range metrics5(data) {
 						all++
 						there := func(method string) bool {
-							return slices.ContainsFunc(n.own(method, data, m), func(f Fact) bool { return f.Times == 1 })
+							return slices.ContainsFunc(n.own(method, data, m), func(r scores.Row) bool { return r.Times == 1 })
 						}
 						if there("MS*") && there("DR-MS*") && there(oursMethod) {
 							together++
@@ -74,19 +74,14 @@ func bestClaims() []Claim {
 		{"best", "§6", "In addition, we vary the batch size 128, 256, 384, 512 on all tests for four datasets …",
 			"Table 5: how many of the paper's own methods have more than one batch size.",
 			ofPaper("A matter of the paper's table.", func(n *Numbers) Finding {
-				batches := make(map[string][]int)
-				for _, f := range n.order {
-					if f.Table == 5 && f.Rule != "" && !slices.Contains(batches[f.Method], f.Times) {
-						batches[f.Method] = append(batches[f.Method], f.Times)
-					}
-				}
+				own := n.rows.Where(func(r scores.Row) bool { return r.Table == 5 && r.Rule != "" }).Group(scores.Method.Of)
 				var several []string
-				for _, m := range sortedKeys(batches) {
-					if len(batches[m]) > 1 {
-						several = append(several, m)
+				for _, method := range own {
+					if len(method.Rows.Values(scores.Times.Of)) > 1 {
+						several = append(several, method.Key)
 					}
 				}
-				return counted(len(several), len(batches), fmt.Sprintf("%d of %d: %s.", len(several), len(batches),
+				return counted(len(several), len(own), fmt.Sprintf("%d of %d: %s.", len(several), len(own),
 					strings.Join(several, ", ")))
 			})},
 		{"best", "§6", "… and continue to improve the Recall performance.",

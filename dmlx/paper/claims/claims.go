@@ -5,8 +5,8 @@
 //
 //	c := claims.Claim{Quote: "Masks help.", Asks: "Table 4, CAR: sc1 above none.",
 //		Check: claims.Compare(func(c *claims.Comparisons) claims.Finding {
-//			c.Above("cos", claims.Fact{Table: 4, Data: "CAR", Rule: "cos/con/cos+sc1"},
-//				claims.Fact{Table: 4, Data: "CAR", Rule: "cos/con/cos"})
+//			c.Above("cos", scores.Row{Table: 4, Role: "CAR", Rule: "cos/con/cos+sc1"},
+//				scores.Row{Table: 4, Role: "CAR", Rule: "cos/con/cos"})
 //			return c.All(0)
 //		})}
 //	audited := claims.Audit([]claims.Claim{c}, paper, ours)

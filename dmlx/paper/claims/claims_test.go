@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,7 +61,7 @@ func finding(t *testing.T, audited []Audited, quote, asks string) Audited {
 
 // What the paper's own numbers contradict is found by code: the inconsistencies that are known, each with its number.
 func TestAuditOfThePaper(t *testing.T) {
-	paper, err := PaperNumbers()
+	paper, err := NumbersOf(scores.Printed())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,11 +115,11 @@ func TestAuditTurns(t *testing.T) {
 		std  float64
 	}
 	at := func(table int, data, direction, pair, triplet string, lr float64) scores.Row {
-		return scores.Row{Table: table, Data: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr,
+		return scores.Row{Table: table, Role: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr,
 			Measure: "R@1"}
 	}
 	five := func(data, method, metric string, row int) scores.Row {
-		return scores.Row{Table: 5, Data: data, Method: method, Measure: metric, Line: row}
+		return scores.Row{Table: 5, Role: data, Method: method, Measure: metric, Line: row}
 	}
 	for _, c := range []struct {
 		quote, asks string
@@ -158,7 +159,7 @@ func TestAuditTurns(t *testing.T) {
 			n := 0
 			for i, r := range results {
 				k := e.key
-				if r.Table == k.Table && r.Data == k.Data && (k.Method == "" || r.Method == k.Method) &&
+				if r.Table == k.Table && r.Role == k.Role && (k.Method == "" || r.Method == k.Method) &&
 					(k.Direction == "" || r.Direction == k.Direction) &&
 					(k.Pair == "" || r.Pair == k.Pair) && (k.Triplet == "" || r.Triplet == k.Triplet) && r.LR == k.LR &&
 					r.Measure == k.Measure {
@@ -170,7 +171,7 @@ func TestAuditTurns(t *testing.T) {
 				t.Fatalf("%s: an edit met %d numbers", c.quote, n)
 			}
 		}
-		numbers, err := paperNumbers(results)
+		numbers, err := NumbersOf(results)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,42 +183,47 @@ func TestAuditTurns(t *testing.T) {
 
 // On runs a comparison counts where its interval says so.
 func TestAuditOfRuns(t *testing.T) {
-	labels := map[string]string{"CAR": "minicar", "In-shop": "minishop"}
-	facts := func(cos, orth float64, std float64, n int) []Fact {
-		var out []Fact
-		for _, data := range []string{"CAR", "In-shop"} {
-			out = append(out,
-				Fact{Table: 2, Data: data, Rule: "cos/con/con", Metric: "R@1", Score: stats.Mean{Mean: cos, Std: std, N: n}},
-				Fact{Table: 2, Data: data, Rule: "cos-orth/con/con", Metric: "R@1", Score: stats.Mean{Mean: orth, Std: std, N: n}})
+	rows := func(cos, orth float64, std float64, n int) (out scores.Table) {
+		for _, set := range [][2]string{{"CAR", "minicar"}, {"In-shop", "minishop"}} {
+			row := scores.Row{Table: 2, Role: set[0], Data: set[1], Rule: "cos/con/con", Measure: "R@1",
+				Value: stats.Mean{Mean: cos, Std: std, N: n}}
+			out = append(out, row)
+			row.Rule, row.Value.Mean = "cos-orth/con/con", orth
+			out = append(out, row)
 		}
 		return out
 	}
 	const quote = "an improvement for both datasets"
-	one := func(f []Fact, i int, s stats.Mean) []Fact { f[i].Score = s; return f }
+	with := func(rows scores.Table, s stats.Mean, at ...int) scores.Table {
+		for _, i := range at {
+			rows[i].Value = s
+		}
+		return rows
+	}
 	for name, c := range map[string]struct {
-		facts    []Fact
+		rows     scores.Table
 		want     verdicts.Verdict
 		evidence string
 	}{
 		// t(0.975, 4) = 2.776 and a standard error of √(2/3): a half width of 2.27.
-		"beyond": {facts(70, 73, 1, 3), verdicts.Reproduced,
+		"beyond": {rows(70, 73, 1, 3), verdicts.Reproduced,
 			"2 of 2 cells beyond noise; lowest +3.0 [+0.7,\u00a0+5.3] (minicar)"},
-		"within":   {facts(70, 72, 1, 3), verdicts.Undecided, "0 of 2 cells beyond noise"},
-		"contrary": {facts(73, 70, 1, 3), verdicts.Contradicted, "2 to the contrary"},
-		"one each": {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: 71, Std: 1, N: 3}), verdicts.InPart, "1 of 2"},
-		"one contrary": {one(facts(70, 72, 1, 3), 1, stats.Mean{Mean: 60, Std: 1, N: 3}), verdicts.Contradicted,
+		"within":   {rows(70, 72, 1, 3), verdicts.Undecided, "0 of 2 cells beyond noise"},
+		"contrary": {rows(73, 70, 1, 3), verdicts.Contradicted, "2 to the contrary"},
+		"one each": {with(rows(70, 73, 1, 3), stats.Mean{Mean: 71, Std: 1, N: 3}, 1), verdicts.InPart, "1 of 2"},
+		"one contrary": {with(rows(70, 72, 1, 3), stats.Mean{Mean: 60, Std: 1, N: 3}, 1), verdicts.Contradicted,
 			"1 to the contrary"},
-		"single seeds":  {facts(70, 90, 0, 1), verdicts.Undecided, "+20.0 (minicar)"}, // No deviation to take from anywhere.
-		"a pooled seed": {one(facts(70, 90, 1, 3), 1, stats.Mean{Mean: 90, N: 1}), verdicts.Reproduced, "2 of 2"},
-		"missing": {facts(70, 73, 1, 3)[:2], verdicts.InPart,
+		"single seeds":  {rows(70, 90, 0, 1), verdicts.Undecided, "+20.0 (minicar)"}, // No deviation to take from anywhere.
+		"a pooled seed": {with(rows(70, 90, 1, 3), stats.Mean{Mean: 90, N: 1}, 1), verdicts.Reproduced, "2 of 2"},
+		"missing": {with(rows(70, 73, 1, 3), scores.Missing(), 2, 3), verdicts.InPart,
 			"1 of 1 cell beyond noise: +3.0 [+0.7,\u00a0+5.3] (minicar); 1 more not run yet"},
-		"diverged": {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: math.NaN(), Diverged: 3}), verdicts.InPart,
+		"diverged": {with(rows(70, 73, 1, 3), stats.Mean{Mean: math.NaN(), Diverged: 3}, 1), verdicts.InPart,
 			"1 more diverged"},
-		"all diverged": {one(one(facts(70, 73, 1, 3), 1, stats.Mean{Diverged: 3}), 3, stats.Mean{Diverged: 3}), verdicts.None,
+		"all diverged": {with(rows(70, 73, 1, 3), stats.Mean{Diverged: 3}, 1, 3), verdicts.None,
 			"diverged"},
-		"none": {nil, verdicts.NotRun, "2 cells"},
+		"none": {with(rows(70, 73, 1, 3), scores.Missing(), 0, 1, 2, 3), verdicts.NotRun, "2 cells"},
 	} {
-		numbers, err := RunNumbers(c.facts, labels)
+		numbers, err := NumbersOf(c.rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,12 +234,12 @@ func TestAuditOfRuns(t *testing.T) {
 	}
 	// That two numbers are the same is shown by an interval that lies within the bound.
 	for std, want := range map[float64]verdicts.Verdict{0.1: verdicts.Reproduced, 1: verdicts.Undecided} {
-		var f []Fact
+		var f scores.Table
 		for _, rule := range []string{"euc/lin/con", "euc/lin-ms/con", "cos/lin/con", "cos/lin-ms/con"} {
-			f = append(f, Fact{Table: 3, Data: "In-shop", Rule: rule, Metric: "R@1",
-				Score: stats.Mean{Mean: 80, Std: std, N: 3}})
+			f = append(f, scores.Row{Table: 3, Data: "minishop", Role: "In-shop", Rule: rule, Measure: "R@1",
+				Value: stats.Mean{Mean: 80, Std: std, N: 3}})
 		}
-		numbers, err := RunNumbers(f, labels)
+		numbers, err := NumbersOf(f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,25 +247,37 @@ func TestAuditOfRuns(t *testing.T) {
 			t.Errorf("equal with deviation %g: %s: %s", std, a.Ours.Verdict, a.Ours.Evidence)
 		}
 	}
-	for want, wrong := range map[string][]Fact{
-		"twice":          append(facts(1, 2, 1, 3), facts(1, 2, 1, 3)[0]),
-		"stands for it":  {{Table: 2, Data: "SOP", Rule: "cos/con/con", Metric: "R@1"}},
-		`a number on ""`: {{Table: 2, Rule: "cos/con/con", Metric: "R@1"}},
+	for want, wrong := range map[string]scores.Table{
+		"twice":                     append(rows(1, 2, 1, 3), rows(1, 2, 1, 3)[0]),
+		`on "minidots" has no role`: {{Table: 2, Data: "minidots", Rule: "cos/con/con", Measure: "R@1"}},
 	} {
-		if _, err := RunNumbers(wrong, labels); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NumbersOf(wrong); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+	// The runs of a rule with several seeds are one number.
+	seeds := slices.Concat(rows(70, 73, 0, 1), rows(71, 74, 0, 1), rows(72, 75, 0, 1))
+	for i := range seeds {
+		seeds[i].Seed = uint64(i/4 + 1)
+	}
+	n, err := NumbersOf(seeds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := n.Of(t2("CAR", "cos")); math.Abs(m.Mean-71) > 1e-9 || math.Abs(m.Std-1) > 1e-9 || m.N != 3 {
+		t.Errorf("%+v of three seeds", m)
 	}
 }
 
 // Runs that are the paper's numbers find what the paper's numbers find, as far as they speak of it; without any all are
 // open. Each claim belongs to a part and can be written.
 func TestEveryClaim(t *testing.T) {
-	paper, err := PaperNumbers()
+	paper, err := NumbersOf(scores.Printed())
 	if err != nil {
 		t.Fatal(err)
 	}
-	none, err := RunNumbers(nil, map[string]string{"CAR": "minicar", "In-shop": "minishop"})
+	none, err := NumbersOf(scores.Table{{Table: 2, Data: "minicar", Role: "CAR", Value: scores.Missing()},
+		{Table: 2, Data: "minishop", Role: "In-shop", Value: scores.Missing()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +318,7 @@ func TestEveryClaim(t *testing.T) {
 
 // A claim of the user's own is decided as the paper's are, on printed and on measured numbers.
 func TestOwnClaim(t *testing.T) {
-	paper, err := PaperNumbers()
+	paper, err := NumbersOf(scores.Printed())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,10 +332,10 @@ func TestOwnClaim(t *testing.T) {
 	})}
 	for want, means := range map[verdicts.Verdict][2]float64{verdicts.Reproduced: {80, 70},
 		verdicts.Contradicted: {70, 80}, verdicts.Undecided: {75.1, 75}} {
-		a, b := a.key(), b.key()
-		a.Score = stats.Mean{Mean: means[0], Std: 1, N: 3}
-		b.Score = stats.Mean{Mean: means[1], Std: 1, N: 3}
-		ours, err := RunNumbers([]Fact{a, b}, map[string]string{"CAR": "minicar"})
+		a, b := a, b
+		a.Value = stats.Mean{Mean: means[0], Std: 1, N: 3}
+		b.Value = stats.Mean{Mean: means[1], Std: 1, N: 3}
+		ours, err := NumbersOf(scores.Table{a, b})
 		if err != nil {
 			t.Fatal(err)
 		}

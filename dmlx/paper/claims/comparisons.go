@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -17,7 +18,7 @@ import (
 // term is a number with its weight in a sum.
 type term struct {
 	weight float64
-	fact   Fact
+	of     scores.Row
 }
 
 // difference is a sum of weighted numbers with its standard error and the degrees of freedom of that. The error is NaN
@@ -50,9 +51,11 @@ type Comparisons struct {
 	missing, diverged, apart int
 }
 
-// Above adds a comparison of two numbers: a less b. The label says of what, "cos on CAR". A fact without a metric is
+// Above adds a comparison of two numbers: a less b. The label says of what, "cos on CAR". A row without a measure is
 // Recall@1. A number that is not there counts as not run yet.
-func (c *Comparisons) Above(what figures.Markup, a, b Fact) { c.sum(what, term{1, a}, term{-1, b}) }
+func (c *Comparisons) Above(what figures.Markup, a, b scores.Row) {
+	c.sum(what, term{1, a}, term{-1, b})
+}
 
 // sum adds a comparison of several numbers by their weighted sum, with the interval of Welch and Satterthwaite. A
 // measured number of a single seed, or of equal ones, takes the pooled deviation of its data set's other cells.
@@ -60,7 +63,7 @@ func (c *Comparisons) sum(what figures.Markup, terms ...term) {
 	d := difference{what: what}
 	variance, parts := 0.0, 0.0
 	for _, t := range terms {
-		s := c.n.Of(t.fact)
+		s := c.n.Of(t.of)
 		if s.N == 0 && s.Diverged > 0 {
 			c.diverged++
 			return
@@ -72,7 +75,7 @@ func (c *Comparisons) sum(what figures.Markup, terms ...term) {
 		d.value += t.weight * s.Mean
 		v, freedom := s.Std*s.Std/float64(s.N), float64(s.N-1)
 		if s.N < 2 || s.Std == 0 && c.n.measured { // Equal runs, as at a share of 100 %, are no estimate.
-			p, known := c.n.pooled[t.fact.Data+" "+t.fact.key().Metric]
+			p, known := c.n.pooled[key(t.of).Role+key(t.of).Measure]
 			if v, freedom = p.Std*p.Std, float64(p.Freedom); !known {
 				v = math.NaN()
 			}
@@ -243,14 +246,13 @@ func (n *Numbers) on(data string, labels ...figures.Markup) figures.Markup {
 // overRates compares two rules of a sweep rate by rate. Where their rates are different grids, as for families of pair
 // weights in our runs, it compares each at its best rate by the recall on held-out classes.
 func (c *Comparisons) overRates(table int, data, a, b string, label figures.Markup) {
-	ra, rb := c.n.rates(table, data, a), c.n.rates(table, data, b)
+	ra, rb := c.n.swept(table, data, a), c.n.swept(table, data, b)
 	switch {
-	case len(ra) == 0 || len(rb) == 0:
+	case ra[0].LR == 0 || rb[0].LR == 0:
 		c.missing++
-	case slices.Equal(ra, rb):
-		for i, lr := range ra {
-			c.Above(c.n.on(data, label, fmt.Sprintf("lr %g", lr)), Fact{Table: table, Data: data, Rule: a, LR: ra[i]},
-				Fact{Table: table, Data: data, Rule: b, LR: rb[i]})
+	case slices.Equal(ra.Values(scores.LR.Of), rb.Values(scores.LR.Of)):
+		for i := range ra {
+			c.Above(c.n.on(data, label, fmt.Sprintf("lr %g", ra[i].LR)), ra[i], rb[i])
 		}
 	default:
 		best, there := c.n.bestHeldOut(table, data, a)
@@ -281,7 +283,7 @@ const (
 // ofPaper returns a check of the paper's own numbers alone.
 func ofPaper(why figures.Markup, check func(n *Numbers) Finding) func(n *Numbers) Finding {
 	return func(n *Numbers) Finding {
-		if n.printed == nil {
+		if n.measured {
 			return Finding{Verdict: verdicts.None, Evidence: why}
 		}
 		return check(n)

@@ -1,21 +1,23 @@
 package claims
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 func conclusionClaims() []Claim {
 	cosine := "… the cosine gradient direction has a consistently big improvement over a large set of experimental " +
 		"conditions."
-	column := func(data string, of []string, fact func(string) Fact) []Fact {
-		out := make([]Fact, len(of))
+	column := func(data string, of []string, row func(string) scores.Row) scores.Table {
+		out := make(scores.Table, len(of))
 		for i, name := range of {
-			out[i] = fact(name)
+			out[i] = row(name)
 		}
 		return out
 	}
@@ -23,36 +25,25 @@ func conclusionClaims() []Claim {
 		{"conclusion", "§7", "We do not exhaustively compute all possible combination of all the three gradient components",
 			"How many of the combinations of the components in Tables 2 to 5 stand in any of the tables.",
 			ofPaper("The full grid is run here; see its own notebook.", func(n *Numbers) Finding {
-				parts := [3]map[string]bool{{}, {}, {}}
-				rules := make(map[string]bool)
-				for _, f := range n.order {
-					if p := strings.Split(f.Rule, "/"); len(p) == 3 {
-						rules[f.Rule] = true
-						for i := range parts {
-							parts[i][p[i]] = true
-						}
-					}
-				}
-				all := len(parts[0]) * len(parts[1]) * len(parts[2])
-				return truth(len(rules) < all, fmt.Sprintf("%d of %d × %d × %d = %d.", len(rules), len(parts[0]),
-					len(parts[1]), len(parts[2]), all))
+				rules := n.rows.Where(func(r scores.Row) bool { return r.Direction != "" })
+				run, d, p, t := len(rules.Values(scores.Rule.Of)), len(rules.Values(scores.Direction.Of)),
+					len(rules.Values(scores.Pair.Of)), len(rules.Values(scores.Triplet.Of))
+				return truth(run < d*p*t, fmt.Sprintf("%d of %d × %d × %d = %d.", run, d, p, t, d*p*t))
 			})},
 		{"conclusion", "§7", "… we keep a constant step size …",
 			"How many learning rates Tables 6 to 8 have for a set.",
 			ofPaper("Each family of pair weights has its own rate here.", func(n *Numbers) Finding {
-				rates := make(map[string][]float64)
-				for _, f := range n.order {
-					if f.LR != 0 && !slices.Contains(rates[f.Data], f.LR) {
-						rates[f.Data] = append(rates[f.Data], f.LR)
-					}
-				}
+				rates := n.rows.Where(func(r scores.Row) bool { return r.LR != 0 })
+				slices.SortFunc(rates, func(a, b scores.Row) int {
+					return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.LR, b.LR))
+				})
 				var what []string
 				constant := true
-				for _, data := range sortedKeys(rates) {
-					slices.Sort(rates[data])
-					constant = constant && len(rates[data]) == 1
-					what = append(what, fmt.Sprintf("%s %d, from %g to %g", data, len(rates[data]), rates[data][0],
-						rates[data][len(rates[data])-1]))
+				for _, set := range rates.Group(scores.Role.Of) {
+					different := set.Rows.Values(scores.LR.Of)
+					constant = constant && len(different) == 1
+					what = append(what, fmt.Sprintf("%s %d, from %s to %s", set.Key, len(different), different[0],
+						different[len(different)-1]))
 				}
 				return truth(constant, strings.Join(what, "; ")+
 					". Tables 2 to 4 take the best of them; Table 5 states none.")
@@ -69,8 +60,8 @@ func conclusionClaims() []Claim {
 			"triplet weight term to have limited impact …",
 			"Highest less lowest of Table 3's cos column less the same of each of Table 4's columns, on both sets.",
 			onCells(componentSets, columns4, func(c *Comparisons, data, p string) {
-				pairs := c.n.spread(1, column(data, claimPairs, func(name string) Fact { return t3(data, "cos", name) }))
-				triplets := c.n.spread(-1, column(data, claimTriplets, func(name string) Fact { return t4(data, p, name) }))
+				pairs := c.n.spread(1, column(data, claimPairs, func(name string) scores.Row { return t3(data, "cos", name) }))
+				triplets := c.n.spread(-1, column(data, claimTriplets, func(name string) scores.Row { return t4(data, p, name) }))
 				c.sum(c.n.on(data, "triplet weights with "+figures.PairLabel(p)), append(pairs, triplets...)...)
 			})},
 		{"conclusion", "§8", "… that was not consistent across datasets.",
@@ -79,7 +70,7 @@ func conclusionClaims() []Claim {
 		{"conclusion", "§8", "… gives improvements to state-of-the-art performance relative to recent work.",
 			"Table 5, R@1: Ours at 128, the batch of its re-implementations, above the best of the literature, on the " +
 				"four sets.",
-			againstLiterature(allSets, true, (*Comparisons).allAbove, func(n *Numbers, data, metric string) []Fact {
+			againstLiterature(allSets, true, (*Comparisons).allAbove, func(n *Numbers, data, metric string) scores.Table {
 				rows := n.own(oursMethod, data, metric)
 				return rows[:min(1, len(rows))]
 			})},

@@ -3,18 +3,19 @@ package claims
 import (
 	"fmt"
 	"math"
+
+	"github.com/gradient-surgery/dml/dmlx/report"
 )
 
 func directionClaims() []Claim {
-	portrait := func(metric string, sets ...string) func(*Numbers) Finding {
+	portrait := func(measure string, sets ...string) func(*Numbers) Finding {
 		return ofRuns("A picture, without numbers.", func(c *Comparisons) Finding {
 			for _, data := range c.n.sets(sets...) {
 				a, b := "euc", "cos"
-				if metric == SpreadTrain || metric == SpreadTest {
+				if measure == SpreadTrain || measure == SpreadTest {
 					a, b = b, a
 				}
-				c.Above(c.n.on(data), Fact{Data: data, Rule: a + "/con/con", Metric: metric},
-					Fact{Data: data, Rule: b + "/con/con", Metric: metric})
+				c.Above(c.n.on(data), shape(data, a, measure), shape(data, b, measure))
 			}
 			return c.All(0)
 		})
@@ -40,7 +41,7 @@ func directionClaims() []Claim {
 			"Share in percent of the last five epochs' pairs with $S>0$, with con weights: above 50.",
 			ofRuns("No numbers are given.", func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
-					c.sum(c.n.on(data, d), term{1, Fact{Data: data, Rule: d + "/con/con", Metric: Positive}})
+					c.sum(c.n.on(data, d), term{1, shape(data, d, Positive)})
 				}
 				return c.All(50)
 			})},
@@ -67,7 +68,7 @@ func directionClaims() []Claim {
 			`Share in percent with both similarities above 0.9: euc above cos.`, portrait(CornerTrain, componentSets...)},
 		{"directions", "§5.4, Fig. 5",
 			"The Euclidean gradient has more triplets very close to the top right corner [testing set]",
-			`The same on the test classes.`, portrait(CornerTest, componentSets...)},
+			`The same on the test classes.`, portrait(report.Compact, componentSets...)},
 		{"directions", "§5.4, Fig. 5", "… cosine gradient creates triplets that are more spread out [whole training set]",
 			`100 times the root of the summed variances of $S_{ap}$ and $S_{an}$: cos above euc.`,
 			portrait(SpreadTrain, componentSets...)},

@@ -4,86 +4,63 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
-	"math"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// Fact is a number on which claims are checked.
-type Fact struct {
-	Table  int     // Of the paper, 2 to 8; 0 for what is in none.
-	Data   string  // The paper's data set, whichever set stands for it.
-	Method string  // Table 5 only.
-	Rule   string  // direction/pair/triplet; empty for the literature.
-	Times  int     // Table 5: the batch as a multiple of the smallest.
-	LR     float64 // Tables 6 to 8.
-	Metric string  // R@1, …; or one of the shares below.
-	Score  stats.Mean
-}
-
-// Metrics of a [Fact] in percent other than recall on the test classes; most are shares of triplets.
+// Measures of runs in percent, beside those of package report; most are shares of triplets.
 const (
-	Overlapping = "overlap"     // Of the distributions of nearest-positive and nearest-negative similarities, test set.
 	EdgeLast    = "edge, last"  // S_ap > 0.9, last five epochs of training.
-	CornerTrain = "corner"      // S_ap and S_an > 0.9, whole train set.
-	CornerTest  = "corner test" // The same, whole test set.
+	CornerTrain = "corner"      // S_ap and S_an > 0.9, whole train set; report.Compact is that of the test set.
 	SpreadTrain = "spread"      // √(var S_ap + var S_an) times 100, whole train set.
 	SpreadTest  = "spread test" // The same, whole test set.
 	Positive    = "positive"    // Pairs with S > 0 in training, last five epochs.
-	HeldOut     = "held out"    // Recall@1 on held-out training classes, of Tables 6 to 8.
 )
 
 // Numbers are the numbers on which claims are checked: the paper's, or those of runs.
 type Numbers struct {
 	measured bool
-	labels   map[string]string      // The data sets that stand for the paper's.
-	facts    map[Fact]stats.Mean    // By the fact without its score.
-	order    []Fact                 // As given.
-	pooled   map[string]stats.Noise // Of measured numbers, by data set and metric.
-	printed  scores.Table           // The paper's own only.
+	rows     scores.Table              // A row for each number, with the mean over seeds.
+	means    map[scores.Row]stats.Mean // By [key].
+	labels   map[string]string         // The data sets that stand for the paper's.
+	pooled   map[string]stats.Noise    // Of measured numbers, by the paper's data set and measure.
 }
 
-// PaperNumbers returns all numbers that the paper prints.
-func PaperNumbers() (*Numbers, error) {
-	return paperNumbers(scores.Printed())
-}
-
-func paperNumbers(results scores.Table) (*Numbers, error) {
-	var facts []Fact
-	labels := make(map[string]string)
-	for _, r := range results {
-		facts = append(facts, Fact{Table: r.Table, Data: r.Data, Method: r.Method, Rule: r.Rule, Times: r.Times, LR: r.LR,
-			Metric: r.Measure, Score: r.Value})
-		labels[r.Data] = r.Data
+// NumbersOf returns the numbers of scores: of [scores.Printed], or of runs, each of a Table of the paper and in the
+// Role of one of its data sets. The means are over seeds. It returns an error for a score without a role, and for two
+// of one seed.
+func NumbersOf(of scores.Table) (*Numbers, error) {
+	n := &Numbers{measured: len(of.Select(scores.Row{Whose: scores.Paper})) == 0, labels: make(map[string]string),
+		means: make(map[scores.Row]stats.Mean), pooled: make(map[string]stats.Noise)}
+	seeds := make(map[scores.Row]scores.Table)
+	for _, r := range of {
+		if r.Role == "" {
+			return nil, fmt.Errorf("claims: a score on %q has no role: want one of the paper's data sets", r.Data)
+		}
+		k := key(r)
+		if slices.ContainsFunc(seeds[k], func(other scores.Row) bool { return other.Seed == r.Seed }) {
+			return nil, fmt.Errorf("claims: table %d has %s %s of %s %s on %s twice", r.Table, r.Measure,
+				scores.LR.Of(k), r.Method, r.Rule, r.Data)
+		}
+		if seeds[k] == nil {
+			n.rows, n.labels[r.Role] = append(n.rows, r), r.Data
+		}
+		seeds[k] = append(seeds[k], r)
 	}
-	n, err := newNumbers(facts, labels)
-	if err != nil {
-		return nil, err
-	}
-	n.printed = results
-	return n, nil
-}
-
-// RunNumbers returns the numbers of runs. labels names the data set that stands for each of the paper's. A fact that
-// occurs twice or has an unknown data set is an error.
-func RunNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
-	n, err := newNumbers(facts, labels)
-	if err != nil {
-		return nil, err
-	}
-	n.measured, n.pooled = true, make(map[string]stats.Noise)
-	seen, groups := make(map[Fact]bool), make(map[string][]stats.Mean)
-	for _, f := range n.order {
-		s := n.facts[f]
-		cell := Fact{Data: f.Data, Rule: f.Rule, Metric: f.Metric, Score: s} // Tables share cells.
-		if s.N < 2 || f.Table > 5 || seen[cell] {                            // Sweeps hold runs of rates that are far off.
+	seen, groups := make(map[scores.Row]bool), make(map[string][]stats.Mean)
+	for i := range n.rows {
+		r := &n.rows[i]
+		r.Value = seeds[key(*r)].Mean()
+		n.means[key(*r)] = r.Value
+		cell := scores.Row{Role: r.Role, Rule: r.Rule, Measure: r.Measure, Value: r.Value} // Tables share cells.
+		if !n.measured || r.Value.N < 2 || r.Table > 5 || seen[cell] {                     // Rates of sweeps are far off.
 			continue
 		}
 		seen[cell] = true
-		groups[f.Data+" "+f.Metric] = append(groups[f.Data+" "+f.Metric], s)
+		groups[r.Role+r.Measure] = append(groups[r.Role+r.Measure], r.Value)
 	}
 	for k, g := range groups {
 		n.pooled[k] = stats.PoolNoise(g)
@@ -91,41 +68,23 @@ func RunNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 	return n, nil
 }
 
-func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
-	n := &Numbers{labels: labels, facts: make(map[Fact]stats.Mean)}
-	for _, f := range facts {
-		s := f.Score
-		f = f.key()
-		if labels[f.Data] == "" {
-			return nil, fmt.Errorf("claims: a number on %q, but no label says which data set stands for it", f.Data)
-		}
-		if _, there := n.facts[f]; there {
-			return nil, fmt.Errorf("claims: the number of table %d for %s %s %s %s lr %g occurs twice", f.Table, f.Data,
-				f.Method, f.Rule, f.Metric, f.LR)
-		}
-		n.facts[f] = s
-		n.order = append(n.order, f)
+// key returns what a number is known by. One without a measure is Recall@1, and a rate is that of a sweep.
+func key(r scores.Row) scores.Row {
+	k := scores.Row{Table: r.Table, Role: r.Role, Method: r.Method, Rule: r.Rule, Times: r.Times,
+		Measure: cmp.Or(r.Measure, report.Recall(1))}
+	if r.Table > 5 {
+		k.LR = r.LR
 	}
-	return n, nil
+	return k
 }
 
-// key returns what identifies the fact. One without a metric is Recall@1.
-func (f Fact) key() Fact {
-	f.Metric, f.Score = cmp.Or(f.Metric, "R@1"), stats.Mean{}
-	return f
-}
-
-// Of returns a number, with no seeds and a mean of NaN if it is not there. A fact without a metric is Recall@1.
-func (n *Numbers) Of(f Fact) stats.Mean {
-	if s, there := n.facts[f.key()]; there {
-		return s
+// Of returns a number by its table, role, method, rule, times, rate and measure, without which it is Recall@1. Without
+// seeds and with a mean of NaN it is not there.
+func (n *Numbers) Of(r scores.Row) stats.Mean {
+	if m, there := n.means[key(r)]; there {
+		return m
 	}
 	return scores.Missing()
-}
-
-// where returns the facts, without their scores, for which keep is true.
-func (n *Numbers) where(keep func(Fact) bool) []Fact {
-	return slices.DeleteFunc(slices.Clone(n.order), func(f Fact) bool { return !keep(f) })
 }
 
 // sets returns those of the given data sets of the paper that another stands for.
@@ -138,35 +97,22 @@ var (
 	allSets       = []string{"CUB", "CAR", "SOP", "In-shop"}
 )
 
-// rates returns the learning rates of a rule in a sweep, in rising order.
-func (n *Numbers) rates(table int, data, rule string) []float64 {
-	var out []float64
-	for _, f := range n.order {
-		if f.Table == table && f.Data == data && f.Rule == rule && f.Metric == "R@1" {
-			out = append(out, f.LR)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // best returns the highest of the available numbers, or with sign −1 the lowest.
-func (n *Numbers) best(sign float64, of []Fact) (Fact, bool) {
-	at, found := Fact{}, math.Inf(-1)
-	for _, f := range of {
-		if s := n.Of(f); s.N > 0 && sign*s.Mean > found {
-			at, found = f.key(), sign*s.Mean
+func (n *Numbers) best(sign float64, of scores.Table) (at scores.Row, there bool) {
+	for _, r := range of {
+		if m := n.Of(r); m.N > 0 && (!there || sign*m.Mean > sign*n.Of(at).Mean) {
+			at, there = r, true
 		}
 	}
-	return at, !math.IsInf(found, -1)
+	return at, there
 }
 
 // spread returns the terms of highest minus lowest of some numbers, times a weight. If one is missing it returns that
 // alone, so that the comparison counts as missing.
-func (n *Numbers) spread(weight float64, of []Fact) []term {
-	for _, f := range of {
-		if n.Of(f).N == 0 {
-			return []term{{weight, f}}
+func (n *Numbers) spread(weight float64, of scores.Table) []term {
+	for _, r := range of {
+		if n.Of(r).N == 0 {
+			return []term{{weight, r}}
 		}
 	}
 	high, _ := n.best(1, of)
@@ -175,13 +121,13 @@ func (n *Numbers) spread(weight float64, of []Fact) []term {
 }
 
 // bestHeldOut returns a rule's number in a sweep at the rate that has the highest recall on held-out classes.
-func (n *Numbers) bestHeldOut(table int, data, rule string) (Fact, bool) {
+func (n *Numbers) bestHeldOut(table int, data, rule string) (scores.Row, bool) {
 	of := n.swept(table, data, rule)
 	for i := range of {
-		of[i].Metric = HeldOut
+		of[i].Measure = report.HeldOut
 	}
 	best, there := n.best(1, of)
-	best.Metric = ""
+	best.Measure = report.Recall(1)
 	return best, there
 }
 
@@ -198,15 +144,15 @@ func (n *Numbers) cells(components []string, sets ...string) iter.Seq2[string, s
 	}
 }
 
-// swept returns a rule's numbers over the learning rates.
-func (n *Numbers) swept(table int, data, rule string) []Fact {
-	var out []Fact
-	for _, lr := range n.rates(table, data, rule) {
-		out = append(out, Fact{Table: table, Data: data, Rule: rule, LR: lr})
+// swept returns a rule's numbers by rising learning rate. Without any it returns one that is not there, so that a
+// comparison counts as missing.
+func (n *Numbers) swept(table int, data, rule string) scores.Table {
+	key := scores.Row{Table: table, Role: data, Rule: rule, Measure: report.Recall(1)}
+	out := n.rows.Select(key)
+	if out == nil {
+		return scores.Table{key}
 	}
-	if out == nil { // Its lookup fails, so that the comparison counts as missing.
-		out = []Fact{{Table: table, Data: data, Rule: rule}}
-	}
+	slices.SortFunc(out, func(a, b scores.Row) int { return cmp.Compare(a.LR, b.LR) })
 	return out
 }
 
@@ -215,22 +161,21 @@ const oursMethod = "Ours"
 
 // metrics5 returns the recalls that the paper prints for a data set in Table 5.
 func metrics5(data string) []string {
-	return scores.Printed().Select(scores.Row{Table: 5, Data: data}).Values(scores.Measure.Of)
+	return scores.Printed().Select(scores.Row{Table: 5, Role: data}).Values(scores.Measure.Of)
 }
 
-// literature returns the rows of Table 5 that the paper copied, for a data set and metric.
-func (n *Numbers) literature(data, metric string) []Fact {
-	return n.where(func(f Fact) bool {
-		return f.Table == 5 && f.Data == data && f.Metric == metric && f.Rule == ""
+// literature returns the rows of Table 5 that the paper copied, for a data set and measure.
+func (n *Numbers) literature(data, measure string) scores.Table {
+	return n.rows.Select(scores.Row{Table: 5, Role: data, Measure: measure}).Where(func(r scores.Row) bool {
+		return r.Rule == ""
 	})
 }
 
 // own returns the authors' rows of a method, by rising batch.
-func (n *Numbers) own(method, data, metric string) []Fact {
-	out := n.where(func(f Fact) bool {
-		return f.Table == 5 && f.Data == data && f.Metric == metric && f.Method == method && f.Rule != ""
-	})
-	slices.SortFunc(out, func(a, b Fact) int { return a.Times - b.Times })
+func (n *Numbers) own(method, data, measure string) scores.Table {
+	out := n.rows.Select(scores.Row{Table: 5, Role: data, Measure: measure, Method: method}).Where(
+		func(r scores.Row) bool { return r.Rule != "" })
+	slices.SortFunc(out, func(a, b scores.Row) int { return a.Times - b.Times })
 	return out
 }
 
@@ -249,13 +194,20 @@ var (
 	columns4 = []string{"con", "lin"}
 )
 
-func t2(data, direction string) Fact { return Fact{Table: 2, Data: data, Rule: direction + "/con/con"} }
-func t3(data, direction, pair string) Fact {
-	return Fact{Table: 3, Data: data, Rule: direction + "/" + pair + "/con"}
-}
-func t4(data, pair, triplet string) Fact {
-	return Fact{Table: 4, Data: data, Rule: "cos/" + pair + "/" + triplet}
+func t2(data, direction string) scores.Row {
+	return scores.Row{Table: 2, Role: data, Rule: direction + "/con/con"}
 }
 
-// sortedKeys returns a map's keys in order.
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+// shape is a measure of similarities, of a run of Table 2.
+func shape(data, direction, measure string) scores.Row {
+	r := t2(data, direction)
+	r.Measure = measure
+	return r
+}
+
+func t3(data, direction, pair string) scores.Row {
+	return scores.Row{Table: 3, Role: data, Rule: direction + "/" + pair + "/con"}
+}
+func t4(data, pair, triplet string) scores.Row {
+	return scores.Row{Table: 4, Role: data, Rule: "cos/" + pair + "/" + triplet}
+}

@@ -3,10 +3,12 @@ package claims
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
 func overviewClaims() []Claim {
-	oursAll := func(n *Numbers, data, metric string) []Fact { return n.own(oursMethod, data, metric) }
+	oursAll := func(n *Numbers, data, metric string) scores.Table { return n.own(oursMethod, data, metric) }
 	return []Claim{
 		{"overview", "Abstract", "… a simple algorithm that beats the state of the art for image retrieval on the CAR, " +
 			"CUB and Stanford Online products datasets.",
@@ -23,7 +25,7 @@ func overviewClaims() []Claim {
 				c := &Comparisons{n: n}
 				for _, data := range allSets {
 					lit := n.literature(data, "R@1")
-					ms := slices.IndexFunc(lit, func(f Fact) bool { return f.Method == "MS" })
+					ms := slices.IndexFunc(lit, func(r scores.Row) bool { return r.Method == "MS" })
 					if ms < 0 {
 						c.missing++
 						continue
@@ -40,7 +42,7 @@ func overviewClaims() []Claim {
 
 // againstLiterature compares the best of some rows with the best of the literature.
 func againstLiterature(sets []string, onlyFirst bool, decide func(c *Comparisons) Finding,
-	rows func(n *Numbers, data, metric string) []Fact) func(*Numbers) Finding {
+	rows func(n *Numbers, data, metric string) scores.Table) func(*Numbers) Finding {
 	return ofPaper("The literature's rows are not run here.", func(n *Numbers) Finding {
 		c := &Comparisons{n: n}
 		for _, data := range sets {

@@ -1,6 +1,10 @@
 package claims
 
-import "github.com/gradient-surgery/dml/figures"
+import (
+	"github.com/gradient-surgery/dml/dmlx/report"
+	"github.com/gradient-surgery/dml/dmlx/scores"
+	"github.com/gradient-surgery/dml/figures"
+)
 
 func pairClaims() []Claim {
 	return []Claim{
@@ -10,8 +14,7 @@ func pairClaims() []Claim {
 			ofRuns("A picture, without numbers.", func(c *Comparisons) Finding {
 				if len(c.n.sets(componentSets...)) == 2 {
 					c.Above(c.n.labels["CAR"]+" − "+c.n.labels["In-shop"],
-						Fact{Data: "CAR", Rule: "cos/con/con", Metric: Overlapping},
-						Fact{Data: "In-shop", Rule: "cos/con/con", Metric: Overlapping})
+						shape("CAR", "cos", report.Overlap), shape("In-shop", "cos", report.Overlap))
 				}
 				return c.All(0)
 			})},
@@ -60,7 +63,7 @@ func pairClaims() []Claim {
 			"Table 3: the best pair weight is at least 1 point above $P^{con}$, both directions and sets.",
 			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
-					var rest []Fact
+					var rest scores.Table
 					for _, p := range claimPairs[1:] {
 						rest = append(rest, t3(data, d, p))
 					}

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ func tableChecks() []Claim {
 		{"tables", "Table 5", "",
 			"Table 5: bold numbers that are not the best of their column, and the best that are not bold.",
 			ofPaper("A matter of the paper's table.", func(n *Numbers) Finding {
-				five := n.printed.Select(scores.Row{Table: 5})
+				five := n.rows.Select(scores.Row{Table: 5})
 				bold := len(five.Select(scores.Row{Bold: true}))
 				wrong := BoldErrors(five)
 				var what []string
@@ -41,51 +42,33 @@ func tableChecks() []Claim {
 	}
 }
 
-// componentKey is a setting of the component tables.
-type componentKey struct{ data, rule string }
-
-// sharedCells finds settings whose numbers differ between tables.
+// sharedCells finds settings whose numbers differ between tables: a rule at a rate, or without one the number of the
+// main tables.
 func sharedCells(n *Numbers) Finding {
-	byKey := make(map[componentKey][]Fact)
-	var keys []componentKey
-	for _, f := range n.order {
-		if f.Table == 5 {
-			continue
-		}
-		k := componentKey{f.Data, f.Rule}
-		if byKey[k] == nil {
-			keys = append(keys, k)
-		}
-		byKey[k] = append(byKey[k], f)
-	}
 	settings, wrong := 0, []string{}
-	for _, k := range keys {
-		// At each rate, and without one: the number of the main tables.
-		byRate := make(map[float64][]Fact)
-		for _, f := range byKey[k] {
-			byRate[f.LR] = append(byRate[f.LR], f)
-		}
-		for _, lr := range sortedKeys(byRate) {
-			facts := byRate[lr]
-			if len(facts) < 2 {
+	cells := n.rows.Where(func(r scores.Row) bool { return r.Table != 5 })
+	for _, cell := range cells.Group(func(r scores.Row) string { return r.Data + " " + r.Rule }) {
+		slices.SortStableFunc(cell.Rows, func(a, b scores.Row) int { return cmp.Compare(a.LR, b.LR) })
+		for _, at := range cell.Rows.Group(scores.LR.Of) {
+			if len(at.Rows) < 2 {
 				continue
 			}
 			settings++
-			var values []string
-			for _, f := range facts {
-				s := n.facts[f]
-				v := fmt.Sprintf("%.1f ± %.1f", s.Mean, s.Std)
-				if !slices.ContainsFunc(values, func(have string) bool { return strings.HasPrefix(have, v) }) {
-					values = append(values, fmt.Sprintf("%s (Table %d)", v, f.Table))
-				}
+			values := at.Rows.Group(func(r scores.Row) string {
+				return fmt.Sprintf("%.1f ± %.1f", r.Value.Mean, r.Value.Std)
+			})
+			if len(values) == 1 {
+				continue
 			}
-			if len(values) > 1 {
-				at := ""
-				if lr != 0 {
-					at = fmt.Sprintf(" lr %g", lr)
-				}
-				wrong = append(wrong, fmt.Sprintf("%s %s%s: %s", k.data, k.rule, at, strings.Join(values, ", ")))
+			var texts []string
+			for _, v := range values {
+				texts = append(texts, fmt.Sprintf("%s (Table %d)", v.Key, v.Rows[0].Table))
 			}
+			setting := cell.Key
+			if at.Key != "" {
+				setting += " lr " + at.Key
+			}
+			wrong = append(wrong, setting+": "+strings.Join(texts, ", "))
 		}
 	}
 	if len(wrong) == 0 {
