@@ -24,7 +24,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
-	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -81,7 +80,7 @@ func TestResults(t *testing.T) {
 
 // fading is one of the rules that photographs.md adds to its longer Table 2.
 func fading(rule string) presets.Objective {
-	return presets.Objective{Objective: train.Objective{Rule: rule}}
+	return presets.Named(rule)
 }
 
 // check makes a page from its template and compares it with the committed one.
@@ -375,7 +374,7 @@ func (r results) runsOf(preset, data string, rules ...string) (*paper.Table, err
 	}
 	var cells []paper.Cell
 	for _, rule := range rules {
-		cells = append(cells, paper.Cell{Row: rule, Data: data, Rule: rule})
+		cells = append(cells, paper.Cell{Row: rule, Data: data, Objective: presets.Named(rule)})
 	}
 	cells, err := paper.Specify(p, cells, p.Seeds)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestStepByStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := cells[7]; len(cells) != 8 || c.Data != "minishop" || c.PaperData != "In-shop" || c.Objective == nil ||
+	if c := cells[7]; len(cells) != 8 || c.Data != "minishop" || c.PaperData != "In-shop" || !c.own() ||
 		c.Loss != "ms" || c.Row != "loss ms" || len(c.Specs) != 3 || c.LR <= 0 || c.Preset != "quick" {
 		t.Errorf("%d cells, the last %+v", len(cells), c)
 	}
@@ -109,7 +109,7 @@ func TestAtRates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rates, err := SweepRates(p, 6, Cell{Data: "minicar", Rule: "loss nix"}); err == nil {
+	if rates, err := SweepRates(p, 6, Cell{Data: "minicar", Objective: presets.Named("loss nix")}); err == nil {
 		t.Errorf("an unknown loss has the rates %v", rates)
 	}
 }

@@ -234,9 +234,9 @@ func (t *Table) Measured(measures ...string) *figures.Table {
 // ownOnBoth returns a cell of the user's own on each of the preset's data sets.
 func ownOnBoth(column func(c Cell) string) func(presets.Preset, presets.Objective) ([]Cell, error) {
 	return func(p presets.Preset, o presets.Objective) ([]Cell, error) {
-		cells := onBoth(p, Cell{})
+		cells := onBoth(p, ownRow(o))
 		for i := range cells {
-			cells[i].Column, cells[i].LR = column(cells[i]), o.LR
+			cells[i].Column = column(cells[i])
 		}
 		return cells, nil
 	}
@@ -252,7 +252,7 @@ func alone(Cell) string { return "" }
 func setsAcross(p presets.Preset, rows []string, rule func(row string) string) []Cell {
 	var out []Cell
 	for _, row := range rows {
-		for _, c := range onBoth(p, Cell{Row: row, Rule: rule(row)}) {
+		for _, c := range onBoth(p, Cell{Row: row, Objective: presets.Named(rule(row))}) {
 			c.Column = c.Data
 			out = append(out, c)
 		}

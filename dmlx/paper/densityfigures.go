@@ -62,7 +62,7 @@ func histogramsOf(ctx context.Context, name, title string, q report.Request) (*h
 			p.of[c.Data] = make(map[string][]*runs.Histograms)
 		}
 		p.of[c.Data][c.Row] = histograms[i]
-		row := histogramsRow{c.Row, directionLabel(c), c.Objective != nil}
+		row := histogramsRow{c.Row, directionLabel(c), c.own()}
 		if !slices.Contains(p.rows, row) {
 			p.rows = append(p.rows, row)
 		}

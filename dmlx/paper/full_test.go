@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -17,7 +18,7 @@ import (
 func madeUp(preset string, rules []string, recalls ...float64) *Table {
 	t := &Table{Preset: preset, Runs: 2 * len(rules)}
 	for i, rule := range rules {
-		c := Cell{Rule: rule, Data: "minicar", PaperData: "CAR", Specs: make([]runs.Spec, 2)}
+		c := Cell{Objective: presets.Named(rule), Data: "minicar", PaperData: "CAR", Specs: make([]runs.Spec, 2)}
 		c.Specs[0].Epochs, c.Specs[0].StepsPerEpoch = 2, 30
 		if recalls[i] == 0 {
 			t.Missing += 2
@@ -98,7 +99,7 @@ func TestOrders(t *testing.T) {
 
 	for want, of := range map[string][]*Table{
 		"want the same": {short, madeUp("long", rules[1:], 1, 2, 3)},
-		"is no rule":    {{Cells: []Cell{{Row: "loss ms"}}}},
+		"is no rule":    {{Cells: []Cell{{Row: "loss ms", Objective: presets.Named("loss ms")}}}},
 		"cos/con/con on minicar at long: want the same": {madeUp("short", rules[:1], 1),
 			madeUp("long", rules[1:2], 1)},
 	} {

@@ -122,7 +122,9 @@ func Extremes(grids fullgrid.Grids, n int, besides ...string) []Cell {
 		for _, r := range g.Rules { // In the grid's order.
 			is := func(o fullgrid.Rule) bool { return o.Name == r.Name }
 			if slices.ContainsFunc(best, is) || slices.ContainsFunc(worst, is) || slices.Contains(besides, r.Name) {
-				out = append(out, Cell{Row: r.Name, Column: g.Data, Data: g.Data, PaperData: g.PaperData, Rule: r.Name, LR: r.LR})
+				o := presets.Named(r.Name)
+				o.LR = r.LR
+				out = append(out, Cell{Row: r.Name, Column: g.Data, Data: g.Data, PaperData: g.PaperData, Objective: o})
 			}
 		}
 	}

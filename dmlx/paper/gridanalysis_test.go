@@ -122,7 +122,7 @@ func TestGrids(t *testing.T) {
 	if _, err := fullgrid.Read(table.Scores(), 1); err == nil || !strings.Contains(err.Error(), "occurs twice") {
 		t.Error(err)
 	}
-	if _, err := fullgrid.Read((&Table{Cells: []Cell{{Rule: "x"}}}).Scores(), 1); err == nil {
+	if _, err := fullgrid.Read((&Table{Cells: []Cell{{Objective: presets.Named("x")}}}).Scores(), 1); err == nil {
 		t.Error("a rule of one part was read")
 	}
 }

@@ -25,7 +25,7 @@ func tinyStudy(t *testing.T) (Study, presets.Preset) {
 		*s = runstest.Tiny()
 		s.Seed = seed
 	}
-	c := Cell{Data: "minicar", Rule: "cos/con/con", Row: "a", Column: "1", Adjust: adjust}
+	c := Cell{Data: "minicar", Objective: presets.Named("cos/con/con"), Row: "a", Column: "1", Adjust: adjust}
 	d := c
 	d.Row = "b"
 	return Study{Name: "tiny", Cells: func(presets.Preset) []Cell { return []Cell{c, d} }}, p

@@ -20,7 +20,7 @@ func lengthStudy() Study {
 		Name: "length", Title: "Pair weights with the cosine direction, trained for longer: Recall@1", Sweep: true,
 		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) {
 			var out []Cell
-			for _, c := range onBoth(p, Cell{LR: o.LR}) {
+			for _, c := range onBoth(p, ownRow(o)) {
 				out = append(out, Longer(c, lengthFactors...)...)
 			}
 			return out, nil
@@ -74,7 +74,7 @@ func (t *Table) Lengths() []figures.Length {
 		}
 		l := &out[len(out)-1]
 		rule := c.Rule
-		if c.Objective != nil {
+		if c.own() {
 			rule = c.Row
 		}
 		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != rule {

@@ -14,33 +14,33 @@ import (
 
 // studiedLosses are the losses of the study "losses": losses of pairs, of triplets with the miner of their paper, and
 // with proxies.
-var studiedLosses = []struct{ row, loss, miner string }{
-	{"Contrastive", "contrastive", ""}, {"Triplet, semi-hard", "triplet", "semi-hard"}, {"InfoNCE", "info-nce", ""},
-	{"Multi-similarity, mined", "ms", "ms"}, {"Circle", "circle", ""},
-	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalized softmax", "norm-softmax", ""},
+var studiedLosses = []struct{ row, loss string }{
+	{"Contrastive", "loss contrastive"}, {"Triplet, semi-hard", "loss triplet, miner semi-hard"},
+	{"InfoNCE", "loss info-nce"}, {"Multi-similarity, mined", "loss ms, miner ms"}, {"Circle", "loss circle"},
+	{"Proxy-NCA++", "loss proxy-nca++"}, {"Proxy-Anchor", "loss proxy-anchor"},
+	{"Normalized softmax", "loss norm-softmax"},
 }
 
 // Published is the column for a loss as it is published. The other columns are exchanges for
 // [train.Objective.WithExchange]: one part of each kind, the paper's choices.
 const Published = "as published"
 
-var studiedExchanges = []string{"direction=cos-orth", "pair=lin-ms", "triplet=cir"}
+// exchangesOf returns the exchanges of a preset.
+func exchangesOf(p presets.Preset) []string {
+	if p.Like("smoke") { // Each is a graph to compile: of smoke's there are few.
+		return []string{"pair=lin-ms"}
+	}
+	return []string{"direction=cos-orth", "pair=lin-ms", "triplet=cir"}
+}
 
 // lossCells returns the cells of the study "losses": each loss, as published and with one of its parts exchanged.
 func lossCells(p presets.Preset) []Cell {
 	var out []Cell
-	exchanges := studiedExchanges
-	if p.Like("smoke") { // Each is a graph to compile: of smoke's there are few.
-		exchanges = []string{"pair=lin-ms"}
-	}
-	for _, set := range onBoth(p, Cell{}) {
+	for _, c := range onBoth(p, Cell{}) {
 		for _, l := range studiedLosses {
-			if p.Like("smoke") && !slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) {
-				continue
+			if c.Row, c.Objective = l.row, presets.Named(l.loss); !p.Like("smoke") || c.Loss == "ms" || c.Loss == "proxy-nca++" {
+				out = append(out, WithExchanges(c, exchangesOf(p)...)...)
 			}
-			c := set
-			c.Row, c.Loss, c.Miner = l.row, l.loss, l.miner
-			out = append(out, WithExchanges(c, exchanges...)...)
 		}
 	}
 	return out
@@ -52,7 +52,11 @@ func WithExchanges(c Cell, exchanges ...string) []Cell {
 	c.Column = Published
 	out := []Cell{c}
 	for _, x := range exchanges {
-		c.Column, c.Exchange = x, x
+		o, err := out[0].WithExchange(x)
+		if err != nil { // [Specify] says so.
+			o.Exchange = x
+		}
+		c.Column, c.Objective.Objective = x, o
 		out = append(out, c)
 	}
 	return out
@@ -72,13 +76,9 @@ func ownLoss(p presets.Preset, o presets.Objective) ([]Cell, error) {
 	if o.Exchange != "" {
 		return nil, fmt.Errorf("its columns exchange parts: want the loss without %s", o.Exchange)
 	}
-	all := lossCells(p)
 	var out []Cell
-	for _, there := range all {
-		if there.Row == all[0].Row {
-			out = append(out, Cell{Data: there.Data, PaperData: there.PaperData, Column: there.Column,
-				Exchange: there.Exchange, LR: o.LR})
-		}
+	for _, c := range onBoth(p, ownRow(o)) {
+		out = append(out, WithExchanges(c, exchangesOf(p)...)...)
 	}
 	return out, nil
 }

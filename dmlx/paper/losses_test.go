@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -15,9 +16,9 @@ func TestExchangesOfAStudy(t *testing.T) {
 		return &runs.Result{Measures: train.Measures{Recall: map[int]float64{1: recall}}}
 	}
 	cell := func(data, exchange string, results ...*runs.Result) Cell {
-		c := Cell{Data: data, Row: "InfoNCE", Loss: "info-nce", Exchange: exchange, Column: exchange, Runs: results, LR: 0.25,
+		c := Cell{Data: data, Row: "InfoNCE", Objective: presets.Named("loss info-nce"), Column: exchange, Runs: results,
 			Specs: []runs.Spec{{Config: train.Config{ProxyLR: 0.5}}}}
-		if exchange == "" {
+		if c.Exchange, c.LR = exchange, 0.25; exchange == "" {
 			c.Column = Published
 		}
 		return c

@@ -183,11 +183,7 @@ func noRows(name string) error {
 // UsesOption reports whether an option of rules, by its name, changes the rule of one of the cells.
 func UsesOption(cells []Cell, option string) bool {
 	return slices.ContainsFunc(cells, func(c Cell) bool {
-		o, err := c.objective()
-		if err != nil {
-			return false
-		}
-		r, err := o.ParsedRule()
+		r, err := c.ParsedRule()
 		return err == nil && r.Uses(option)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/scores"
@@ -20,11 +21,11 @@ func TestScores(t *testing.T) {
 	}
 	recall := func(v float64) train.Measures { return train.Measures{Recall: map[int]float64{1: v}} }
 	table := &Table{Cells: []Cell{
-		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", Preset: "quick",
+		{Objective: presets.Named("euc/con/con"), Data: "minicar", PaperData: "CAR", Preset: "quick",
 			Runs: []*runs.Result{run(1, recall(0.6)), run(2, recall(0.7)), run(3, recall(0.8))}},
-		{Rule: "cos/con/con", Data: "minicar", PaperData: "CAR",
+		{Objective: presets.Named("cos/con/con"), Data: "minicar", PaperData: "CAR",
 			Runs: []*runs.Result{run(1, recall(0.7)), run(2, train.Measures{Diverged: "NaN in epoch 1"})}},
-		{Rule: "cos/lin/con", Data: "minicar", PaperData: "CAR"},
+		{Objective: presets.Named("cos/lin/con"), Data: "minicar", PaperData: "CAR"},
 	}}
 	all := table.Scores().Select(scores.Row{Measure: "R@1"})
 	euc := all.Select(scores.Row{Direction: "euc"})

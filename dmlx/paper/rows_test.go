@@ -192,7 +192,7 @@ func TestRowsEverywhere(t *testing.T) {
 		}
 		extra := 0
 		for _, c := range r.Table.Cells {
-			if c.Objective != nil {
+			if c.Own {
 				extra++
 			}
 		}
@@ -236,7 +236,7 @@ func TestOneRateByEveryDoor(t *testing.T) {
 		if base := 0.3; o.Custom() && !(alone.LR < base/2 || alone.LR > 5*base) {
 			t.Errorf("%s trains at %g, as cos/con/con", o, alone.LR)
 		}
-		cells, err := Specify(p, []Cell{{Data: "minicar", Objective: &o}}, []uint64{1})
+		cells, err := Specify(p, []Cell{{Data: "minicar", Objective: o}}, []uint64{1})
 		if err != nil {
 			t.Fatal(err)
 		}

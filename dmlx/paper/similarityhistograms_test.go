@@ -25,7 +25,7 @@ func portraitStudy() (Study, presets.Preset) {
 		ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
 	return Study{Name: "test", Cells: func(p presets.Preset) []Cell {
 		return append(setsAcross(p, []string{"cos"}, func(string) string { return "cos/con/con" }),
-			Cell{Row: "wild", Column: "minicar", Data: "minicar", Rule: "cos/con/con", LR: 1e30})
+			Cell{Row: "wild", Column: "minicar", Data: "minicar", Objective: presets.Objective{LR: 1e30}})
 	}}, p
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -39,22 +38,17 @@ type Cell struct {
 	// Row and Column are the table's labels. Where the data sets are not the columns, each of them is a block with all
 	// rows and columns.
 	Row, Column string
-	// Data and Rule are what is run. Rule may also be a loss, as presets.ParseObjective reads it, "loss ms": [Specify]
-	// then makes it the cell's Objective.
-	Data, Rule string
-	// Loss, if it is not empty, replaces Rule as the objective; Miner and Exchange are those of [runs.Spec].
-	Loss, Miner, Exchange string
-	// Objective, if not nil, is what is run as a value, in place of Rule, Loss, Miner and Exchange: a row of the user's
-	// own, which the paper does not have.
-	Objective *presets.Objective
-	PaperData string  // The paper's data set in the same role.
-	Method    string  // Of Table 5.
-	Times     int     // The batch or the length as a multiple of the preset's, where a table varies it.
-	LR        float64 // 0 is the preset's.
-	// Adjust changes the preset's spec where a cell needs more than its own rule and rate; it may be nil.
+	// Data and the objective are what is run, at the objective's learning rate or, without one, at the preset's.
+	Data string
+	presets.Objective
+	Own       bool   // A row of the user's own, which the paper does not have.
+	PaperData string // The paper's data set in the same role.
+	Method    string // Of Table 5.
+	Times     int    // The batch or the length as a multiple of the preset's, where a table varies it.
+	// Adjust changes the preset's spec where a cell needs more than its own objective; it may be nil.
 	Adjust func(*runs.Spec)
 
-	// Preset and Specs are filled in by [Specify], and Runs by [Fill]; of the last two there is one per seed.
+	// Preset, Specs and LR are filled in by [Specify], and Runs by [Fill]; of runs and specs there is one per seed.
 	Preset string
 	Specs  []runs.Spec
 	Runs   []*runs.Result
@@ -71,7 +65,7 @@ func (c Cell) MeanOf(measure func(*runs.Result) float64) stats.Mean {
 // Printed returns the Recall@1 in percent that one of the paper's Tables 2 to 4 prints for the cell's rule on
 // PaperData. It is figures.Missing where the table has no such number.
 func (c Cell) Printed(table int) stats.Mean {
-	if c.Objective != nil || c.PaperData == "" || c.Rule == "" {
+	if c.own() || c.PaperData == "" {
 		return figures.Missing
 	}
 	return scores.Printed().Select(scores.Row{Table: table, Data: c.PaperData, Rule: c.Rule}).Mean()
@@ -90,13 +84,8 @@ func (c Cell) Scores() scores.Table {
 	}
 	for i := range out {
 		r := &out[i]
-		r.Preset, r.Role, r.Method, r.Times = c.Preset, c.PaperData, c.Method, c.Times
-		if o := c.Objective; o != nil {
-			r.SetRule(o.String())
-			r.Own, r.Label = true, o.Label
-		} else if c.Rule != "" { // Without the options of the preset.
-			r.SetRule(c.Rule)
-		}
+		r.Preset, r.Role, r.Method, r.Times, r.Own, r.Label = c.Preset, c.PaperData, c.Method, c.Times, c.own(), c.Label
+		r.SetRule(c.String()) // Without the options of the preset.
 	}
 	return out
 }
@@ -147,11 +136,12 @@ func onBoth(p presets.Preset, c Cell) []Cell {
 }
 
 // OnBothSets returns a cell for each rule on each of the preset's two data sets, first all rules on the fine-grained
-// one. A rule may be a loss, as in [Cell]. [Specify] checks them.
+// one. A rule may be a loss, as [presets.Named] reads it. [Specify] checks them.
 func OnBothSets(p presets.Preset, rules ...string) []Cell {
 	var out []Cell
 	for _, c := range onBoth(p, Cell{}) {
-		for _, c.Rule = range rules {
+		for _, rule := range rules {
+			c.Objective = presets.Named(rule)
 			out = append(out, c)
 		}
 	}
@@ -195,23 +185,22 @@ type Table struct {
 
 // At returns the cell of a data set, row and column, nil if there is none.
 func (t *Table) At(data, row, column string) *Cell {
-	for i, c := range t.Cells {
-		if c.Data == data && c.Row == row && c.Column == column {
-			return &t.Cells[i]
-		}
+	i := slices.IndexFunc(t.Cells, func(c Cell) bool { return c.Data == data && c.Row == row && c.Column == column })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &t.Cells[i]
 }
 
 // Of returns the first cell of a rule or loss on a data set. Where there is none, it returns a cell without runs, whose
 // means are missing.
 func (t *Table) Of(data, rule string) Cell {
-	for _, c := range t.Cells {
-		if c.Data == data && (c.Rule == rule || c.Objective != nil && c.Objective.String() == rule) {
-			return c
-		}
+	o := presets.Named(rule)
+	i := slices.IndexFunc(t.Cells, func(c Cell) bool { return c.Data == data && c.String() == o.String() })
+	if i < 0 {
+		return Cell{Data: data, Objective: o}
 	}
-	return Cell{Data: data, Rule: rule}
+	return t.Cells[i]
 }
 
 // Provenance describes the table's runs in one line: preset, data, seeds, backends, machines and dates, and the bundled
@@ -269,7 +258,7 @@ func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
 			return s, fmt.Errorf("%s in %s: %w", o, s.Name, err)
 		}
 		for _, c := range own {
-			if c = c.of(o); !slices.ContainsFunc(cells, func(there Cell) bool { return there.same(c) }) {
+			if !slices.ContainsFunc(cells, func(there Cell) bool { return there.same(c, o) }) {
 				cells = insert(cells, c)
 			}
 		}
@@ -278,24 +267,17 @@ func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
 	return s, nil
 }
 
-// of returns the cell with an objective of the user's own.
-func (c Cell) of(o presets.Objective) Cell {
-	if c.Objective = &o; c.Row == "" {
-		c.Row = cmp.Or(o.Label, o.String())
-	}
-	c.Miner, c.Exchange = o.Miner, cmp.Or(c.Exchange, o.Exchange)
-	if c.Rule, _, _ = strings.Cut(o.Rule, "#"); o.IsRule() {
-		c.Rule = cmp.Or(c.Rule, dmlx.Rule{}.Name())
-	}
-	c.Loss, _, _ = strings.Cut(o.Loss, "#")
-	return c
+// own reports whether the cell is no rule of the paper: one of the user's own, a loss, or a rule with a miner.
+func (c Cell) own() bool { return c.Own || !c.IsRule() || c.Miner != "" }
+
+// ownRow returns a cell without a data set of an objective of the user's own.
+func ownRow(o presets.Objective) Cell {
+	return Cell{Row: cmp.Or(o.Label, o.String()), Objective: o, Own: true}
 }
 
-// same reports whether a cell of a study trains what one of the user's own does.
-func (c Cell) same(own Cell) bool {
-	o := own.Objective
-	return c.Objective == nil && o.Label == "" && o.LR == 0 && !o.Custom() && c.Data == own.Data &&
-		c.Rule == own.Rule && c.Loss == own.Loss && c.Miner == own.Miner && c.Exchange == own.Exchange
+// same reports whether a cell of a study trains what one of the user's own does, of an objective o.
+func (c Cell) same(own Cell, o presets.Objective) bool {
+	return !c.Own && o.Label == "" && o.LR == 0 && !o.Custom() && c.Data == own.Data && c.String() == own.String()
 }
 
 // insert adds a cell after the last one of its data set.
@@ -318,14 +300,15 @@ func Specify(p presets.Preset, cells []Cell, seeds []uint64) ([]Cell, error) {
 	cells = slices.Clone(cells)
 	for i := range cells {
 		c := &cells[i]
-		if err := c.parse(); err != nil {
+		var err error
+		if c.Objective, err = c.Parsed(); err != nil {
 			return nil, err
 		}
-		o, err := c.objective()
-		if err != nil {
-			return nil, err
+		if c.own() {
+			c.Row = cmp.Or(c.Row, c.Label, c.String())
 		}
 		c.Preset, c.Specs, c.Runs = p.String(), nil, nil
+		o := c.Objective // Adjust may change the rate of each seed's spec.
 		for _, seed := range seeds {
 			spec, err := p.ObjectiveSpec(c.Data, o, seed)
 			if err != nil {
@@ -339,38 +322,6 @@ func Specify(p presets.Preset, cells []Cell, seeds []uint64) ([]Cell, error) {
 		}
 	}
 	return cells, nil
-}
-
-// parse makes a loss or a rule with a miner, which the cell has as text, its objective.
-func (c *Cell) parse() error {
-	if c.Objective != nil || c.Loss != "" {
-		return nil
-	}
-	o, err := train.ParseObjective(c.Rule)
-	if err == nil && (!o.IsRule() || o.Miner != "") {
-		*c = c.of(presets.Objective{Objective: o})
-	}
-	return err
-}
-
-// objective returns what the cell trains, at its own rate if it has one.
-func (c Cell) objective() (o presets.Objective, err error) {
-	switch {
-	case c.Objective != nil:
-		o = *c.Objective
-	case c.Loss != "":
-		o.Objective, err = train.ParseLoss(c.Loss)
-		if err == nil {
-			o.Objective, err = o.WithMiner(c.Miner)
-		}
-	default:
-		o.Objective, err = train.ParseObjective(c.Rule)
-	}
-	if err == nil && c.Exchange != "" {
-		o.Objective, err = o.WithExchange(c.Exchange)
-	}
-	o.LR = cmp.Or(c.LR, o.LR)
-	return o, err
 }
 
 // Reproduce trains a study's missing runs and returns its table. Runs that the store or the program has are read, and

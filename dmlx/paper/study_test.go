@@ -148,7 +148,7 @@ func TestReproduce(t *testing.T) {
 		ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
 	study := Study{Name: "test", Cells: func(p presets.Preset) []Cell {
 		return append(setsAcross(p, []string{"a", "a again"}, func(string) string { return "cos/con/con" }),
-			Cell{Row: "wild", Column: "minicar", Data: "minicar", Rule: "cos/con/con", LR: 1e30})
+			Cell{Row: "wild", Column: "minicar", Data: "minicar", Objective: presets.Objective{LR: 1e30}})
 	}}
 	opened := 0
 	choose := func() (*train.Trainer, error) { opened++; return runstest.Go(), nil }
@@ -175,7 +175,7 @@ func TestReproduce(t *testing.T) {
 		t.Error(line)
 	}
 	sweep := Study{Name: "test", Sweep: true, Cells: func(p presets.Preset) []Cell {
-		c := Cell{Row: "a", Column: "minicar", Data: "minicar", Rule: "cos/con/con"}
+		c := Cell{Row: "a", Column: "minicar", Data: "minicar", Objective: presets.Named("cos/con/con")}
 		held := c
 		held.Adjust = func(s *runs.Spec) { s.HeldOut = 2 }
 		p.Sets["minicar"] = presets.Size{TrainClasses: 6, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8,

@@ -27,7 +27,7 @@ func AtRates(p presets.Preset, c Cell, rates ...float64) []Cell {
 	if !p.Like(paperPreset) {
 		c.Adjust = func(s *runs.Spec) { s.HeldOut = presets.SweepHeldOut }
 	}
-	c.Row = cmp.Or(c.Row, c.Rule)
+	c.Row = cmp.Or(c.Row, c.String())
 	out := make([]Cell, len(rates))
 	for i, rate := range rates {
 		c.LR, c.Column = rate, fmt.Sprintf("%g", rate)
@@ -40,17 +40,14 @@ func AtRates(p presets.Preset, c Cell, rates ...float64) []Cell {
 // for a rule, and half, once, twice and four times its rate for a loss, a rule with functions of the user's own, and an
 // objective with a rate. It returns an error for a rule or loss that cannot be trained.
 func SweepRates(p presets.Preset, table int, c Cell) ([]float64, error) {
-	if err := c.parse(); err != nil {
+	var err error
+	if c.Objective, err = c.Parsed(); err != nil {
 		return nil, err
 	}
-	o, err := c.objective()
-	if err != nil {
-		return nil, err
-	}
-	if o.IsRule() && o.LR == 0 && p.Rate(c.Data, o.Rule) != 0 || p.Rates != nil || p.LR != 0 {
+	if c.IsRule() && c.LR == 0 && p.Rate(c.Data, c.Rule) != 0 || p.Rates != nil || p.LR != 0 {
 		return p.SweepRates(table, c.Data, c.Rule), nil
 	}
-	spec, err := p.ObjectiveSpec(c.Data, o, 1)
+	spec, err := p.ObjectiveSpec(c.Data, c.Objective, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +62,7 @@ func SweepRates(p presets.Preset, table int, c Cell) ([]float64, error) {
 func ownSweep(table int) func(presets.Preset, presets.Objective) ([]Cell, error) {
 	return func(p presets.Preset, o presets.Objective) ([]Cell, error) {
 		var out []Cell
-		for _, c := range onBoth(p, Cell{}) {
-			c = c.of(o)
+		for _, c := range onBoth(p, ownRow(o)) {
 			rates, err := SweepRates(p, table, c)
 			if err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,7 +40,8 @@ func AtBatches(p presets.Preset, method, rule string, factors ...int) []Cell {
 			if factor > 2 && p.Like("smoke") {
 				continue
 			}
-			c.Row, c.Column, c.Rule, c.Method, c.Times = method, fmt.Sprintf("×%d", factor), rule, method, factor
+			c.Row, c.Column, c.Method, c.Times = method, fmt.Sprintf("×%d", factor), method, factor
+			c.Objective = presets.Named(rule)
 			c.Adjust = func(s *runs.Spec) { table5Spec(p, s, factor, scaled) }
 			out = append(out, c)
 		}
@@ -61,7 +63,7 @@ func Table5() Study {
 		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) {
 			var out []Cell
 			for _, c := range AtBatches(p, "", "", 1) {
-				c.LR = o.LR
+				c.Row, c.Objective, c.Own = cmp.Or(o.Label, o.String()), o, true
 				out = append(out, c)
 			}
 			return out, nil

@@ -22,6 +22,25 @@ type Objective struct {
 	LR, ProxyLR float64
 }
 
+// Named returns a rule or a loss by its name, as [train.ParseObjective] reads it. [Objective.Parsed] returns the error
+// for one that it does not read.
+func Named(name string) Objective {
+	o, err := train.ParseObjective(name)
+	if err != nil {
+		o = train.Objective{Rule: name}
+	}
+	return Objective{Objective: o}
+}
+
+// Parsed returns the objective with what its names stand for. It returns an error for names that stand for nothing.
+func (o Objective) Parsed() (Objective, error) {
+	var err error
+	if !o.Custom() && o.Objective == (train.Objective{Rule: o.Rule, Loss: o.Loss, Miner: o.Miner, Exchange: o.Exchange}) {
+		o.Objective, err = train.ParseObjective(cmp.Or(o.Objective.String(), dmlx.Rule{}.Name()))
+	}
+	return o, err
+}
+
 // String returns the objective as [train.ParseObjective] reads it, without the digest of a function of the user's own.
 func (o Objective) String() string {
 	o.Rule, _, _ = strings.Cut(o.Rule, "#")
@@ -46,10 +65,8 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error
 // rule or loss. A rule or loss that it has none for trains at the rate of cos/con/con over the length of its gradient,
 // [train.Objective.Scale].
 func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (spec runs.Spec, err error) {
-	if o.Objective == (train.Objective{}) {
-		if o.Objective, err = train.ByRule(dmlx.Rule{}); err != nil {
-			return spec, err
-		}
+	if o, err = o.Parsed(); err != nil {
+		return spec, err
 	}
 	data = runs.PaperName(data)
 	if p.Base.HasFeatures() {

@@ -427,11 +427,10 @@ func present(a *cli.App, r *paper.Report, out string) (reproduced, string, error
 	if r.Table != nil {
 		for _, c := range r.Table.Cells {
 			s, held := c.Recall(1), c.HeldOutRecall(1)
-			j := Cell{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, Loss: c.Loss, Own: c.Objective != nil,
+			rule, _, _ := strings.Cut(c.Rule, "#") // Without the digests of functions of the user's own.
+			loss, _, _ := strings.Cut(c.Loss, "#")
+			j := Cell{Data: c.Data, Row: c.Row, Column: c.Column, Rule: rule, Loss: loss, Own: c.Own, Label: c.Label,
 				LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged, Runs: []string{}} // An array in JSON, even if empty.
-			if c.Objective != nil {
-				j.Label = c.Objective.Label
-			}
 			if s.N > 0 {
 				j.Mean = &s.Mean
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -24,7 +25,7 @@ func TestPresent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell := paper.Cell{Data: "minicar", Rule: "cos/con/con", Runs: []*runs.Result{
+	cell := paper.Cell{Data: "minicar", Objective: presets.Named("cos/con/con"), Runs: []*runs.Result{
 		{Hash: "a", Measures: train.Measures{Recall: map[int]float64{1: 0.5}}},
 		{Hash: "b", Measures: train.Measures{Recall: map[int]float64{1: 0.5}}},
 		{Hash: "c", Measures: train.Measures{Diverged: "NaN in epoch 1"}}}}
