@@ -3,6 +3,7 @@ package paper
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -29,54 +30,37 @@ func appendix(ctx context.Context, q report.Request) (*Report, error) {
 	if q.Preset.Like("smoke") {
 		points = 21
 	}
-	r := &Report{Report: report.Report{Provenance: "the op on the Go backend"}}
-	show := func(name string, of figures.Output, err error) error {
-		if err == nil {
-			r.Parts = append(r.Parts, report.Part{Name: name, Of: of})
-			err = ctx.Err()
-		}
-		return err
-	}
-	weights, err := MSWeights(b, points)
-	if err := show("", weights, err); err != nil {
-		return nil, err
-	}
-	published, err := PublishedMS(b)
-	if err := show("published", published, err); err != nil {
-		return nil, err
-	}
 	sets, err := FirstBatches(ctx, b, batches)
 	if err != nil {
-		return nil, err
-	}
-	statements, err := RelativeStatements(b, sets)
-	if err := show("statements", statements, err); err != nil {
 		return nil, err
 	}
 	panels, err := Instability(ctx, b, sets)
 	if err != nil {
 		return nil, err
 	}
-	norms, err := figures.Instability(BatchesProvenance(sets), panels...)
-	if err := show("instability", norms, err); err != nil {
-		return nil, err
-	}
-	table, err := figures.InstabilityTable(BatchesProvenance(sets), dmlx.Options{}.BetaValue(), panels...)
-	if err := show("instability-table", table, err); err != nil {
-		return nil, err
-	}
-	if sweep, err := SweepNorms(q); err != nil {
-		return nil, err
-	} else if sweep != nil {
-		r.Parts = append(r.Parts, report.Part{Name: "norms", Of: sweep})
-	}
-	lengths, err := Projections(b, 17)
-	if err := show("projections", lengths, err); err != nil {
-		return nil, err
-	}
-	errors, err := ProjectionErrors(b, 10*points)
-	if err := show("projection-errors", errors, err); err != nil {
-		return nil, err
+	r := &Report{Report: report.Report{Provenance: "the op on the Go backend"}}
+	for _, part := range []struct {
+		name string
+		of   func() (figures.Output, error)
+	}{
+		{"", func() (figures.Output, error) { return MSWeights(b, points) }},
+		{"published", func() (figures.Output, error) { return PublishedMS(b) }},
+		{"statements", func() (figures.Output, error) { return RelativeStatements(b, sets) }},
+		{"instability", func() (figures.Output, error) { return figures.Instability(BatchesProvenance(sets), panels...) }},
+		{"instability-table", func() (figures.Output, error) {
+			return figures.InstabilityTable(BatchesProvenance(sets), dmlx.Options{}.BetaValue(), panels...)
+		}},
+		{"norms", func() (figures.Output, error) { return SweepNorms(q) }},
+		{"projections", func() (figures.Output, error) { return Projections(b, 17) }},
+		{"projection-errors", func() (figures.Output, error) { return ProjectionErrors(b, 10*points) }},
+	} {
+		of, err := part.of()
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return nil, err
+		}
+		if f, is := of.(*figures.Figure); !is || f != nil {
+			r.Parts = append(r.Parts, report.Part{Name: part.name, Of: of})
+		}
 	}
 	return r, nil
 }
@@ -246,7 +230,6 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 	positives := func(t RelativeTerm) bool { return t.Positives > 0 }
 	above := func(t RelativeTerm) bool { return t.MNegative > 1+rounding && negatives(t) }
 	below := func(t RelativeTerm) bool { return t.MNegative < 1-rounding && negatives(t) }
-	nearer := func(mean float64) bool { return mean > 0 }
 	weight := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(-10*(t.San-0.5))) } // P₋^sig.
 	pull := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(2*(t.Sap-0.5))) }     // P₊^sig.
 	is := func(yes bool) string {
@@ -267,42 +250,34 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 	add := func(says, does string, holds bool) {
 		t.Rows = append(t.Rows, []figures.Cell{figures.Text(says), figures.Text(does), {Text: is(holds), Bold: !holds}})
 	}
-	share := func(of []RelativeTerm, among, that func(RelativeTerm) bool) float64 {
-		hits, total := countTerms(of, among, that)
-		return float64(hits) / float64(max(total, 1))
+	most := func(says, does string, among, that func(RelativeTerm) bool) { // That most of everyone's are so.
+		hits, total := countTerms(everyone, among, that)
+		add(says, fmt.Sprintf("it is %s in %s of them", does, percentOfTerms(everyone, among, that)),
+			float64(hits) > 0.5*float64(max(total, 1)))
 	}
-	isNearer := func(t RelativeTerm) bool { return nearer(t.MeanNegative) }
-	add("$m_-^{sig}$ > 1 indicates that the negative is nearer than the others",
-		fmt.Sprintf("it is nearer in %s of them", percentOfTerms(everyone, above, isNearer)),
-		share(everyone, above, isNearer) > 0.5)
-	add("… and its weight increases", fmt.Sprintf("it is above $P_-^{sig}$ in %s of them",
-		percentOfTerms(everyone, above, func(t RelativeTerm) bool { return t.PairNegative > weight(t) })),
-		share(everyone, above, func(t RelativeTerm) bool { return t.PairNegative > weight(t) }) > 0.5)
-	isFarther := func(t RelativeTerm) bool { return t.MeanNegative < 0 }
-	add("$m_-^{sig}$ < 1 indicates that the negative is farther than the others",
-		fmt.Sprintf("it is farther in %s of them", percentOfTerms(everyone, below, isFarther)),
-		share(everyone, below, isFarther) > 0.5)
-	add("… and does not exist under hard negative mining",
-		fmt.Sprintf("%s of the mined triplets with others have it; $m_-^{sig}$ > 1 has %s",
-			percentOfTerms(mined, negatives, below), percentOfTerms(mined, negatives, above)),
-		share(mined, negatives, below) == 0)
+	none := func(says, does string, among, that func(RelativeTerm) bool) { // That no mined triplet is so.
+		hits, _ := countTerms(mined, among, that)
+		add(says, percentOfTerms(mined, among, that)+" of the mined triplets with others have it"+does, hits == 0)
+	}
+	most("$m_-^{sig}$ > 1 indicates that the negative is nearer than the others", "nearer", above,
+		func(t RelativeTerm) bool { return t.MeanNegative > 0 })
+	most("… and its weight increases", "above $P_-^{sig}$", above,
+		func(t RelativeTerm) bool { return t.PairNegative > weight(t) })
+	most("$m_-^{sig}$ < 1 indicates that the negative is farther than the others", "farther", below,
+		func(t RelativeTerm) bool { return t.MeanNegative < 0 })
+	none("… and does not exist under hard negative mining",
+		fmt.Sprintf("; $m_-^{sig}$ > 1 has %s", percentOfTerms(mined, negatives, above)), negatives, below)
 	far := func(t RelativeTerm) bool { return t.MPositive > 1+rounding && positives(t) }
 	close := func(t RelativeTerm) bool { return t.MPositive < 1-rounding && positives(t) }
-	weaker := func(t RelativeTerm) bool { return t.PairPositive < pull(t) }
-	add("$m_+^{sig}$ > 1 indicates that the positive is nearer than the others",
-		fmt.Sprintf("it is nearer in %s of them",
-			percentOfTerms(everyone, far, func(t RelativeTerm) bool { return t.MeanPositive > 0 })),
-		share(everyone, far, func(t RelativeTerm) bool { return t.MeanPositive > 0 }) > 0.5)
-	add("… and its weight decreases", fmt.Sprintf("it is below $P_+^{sig}$ in %s of them",
-		percentOfTerms(everyone, far, weaker)), share(everyone, far, weaker) > 0.5)
-	add("$m_+^{sig}$ < 1 does not exist under easy positive mining",
-		fmt.Sprintf("%s of the mined triplets with others have it", percentOfTerms(mined, positives, close)),
-		share(mined, positives, close) == 0)
-	add("under EPHN all $\\Delta S$ ≥ 0", fmt.Sprintf("the least are %.1g and %.1g",
-		smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive }),
-		smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative })),
-		smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive }) >= 0 &&
-			smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative }) >= 0)
+	most("$m_+^{sig}$ > 1 indicates that the positive is nearer than the others", "nearer", far,
+		func(t RelativeTerm) bool { return t.MeanPositive > 0 })
+	most("… and its weight decreases", "below $P_+^{sig}$", far,
+		func(t RelativeTerm) bool { return t.PairPositive < pull(t) })
+	none("$m_+^{sig}$ < 1 does not exist under easy positive mining", "", positives, close)
+	positive := smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive })
+	negative := smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative })
+	add("under EPHN all $\\Delta S$ ≥ 0", fmt.Sprintf("the least are %.1g and %.1g", positive, negative),
+		positive >= 0 && negative >= 0)
 	return t, nil
 }
 

@@ -43,10 +43,7 @@ func full(ctx context.Context, q report.Request) (*Report, error) {
 	long.Preset.FineGrained, long.Preset.CoarseGrained = short.Preset.FineGrained, short.Preset.CoarseGrained
 	r := &Report{}
 	var orders []Order
-	at := make([]*Table, 2) // All cells of a preset.
-	for i := range at {
-		at[i] = new(Table)
-	}
+	at := []*Table{{}, {}} // All cells of a preset.
 	for number := 2; number <= 4; number++ {
 		s, err := ParseStudy(fmt.Sprintf("table%d", number))
 		if err != nil {

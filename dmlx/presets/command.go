@@ -47,35 +47,24 @@ func TrainCommand(s runs.Spec) string {
 	}
 	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, data, objective, s.Seed, s.LR)
 	text += sizes
-	flag := func(name, value string) {
-		if value != "" {
-			text += fmt.Sprintf(" --%s '%s'", name, value)
-		}
+	quoted := func(value string) string { return " '" + value + "'" }
+	type flag struct {
+		is          bool
+		name, value string
 	}
-	flag("miner", s.Miner)
+	flags := []flag{{s.Miner != "", "miner", quoted(s.Miner)}}
 	for _, f := range train.OptionFields {
-		flag(f.Flag, *f.Of(&s.Options))
+		value := *f.Of(&s.Options)
+		flags = append(flags, flag{value != "", f.Flag, quoted(value)})
 	}
-	if s.HeadLR != 0 {
-		text += fmt.Sprintf(" --head-lr %g", s.HeadLR)
-	}
-	if s.Precision != "" {
-		text += " --precision " + s.Precision
-	}
-	if s.MicroBatch != 0 {
-		text += fmt.Sprintf(" --micro-batch %d", s.MicroBatch)
-	}
-	if s.Recompute {
-		text += " --recompute"
-	}
-	if s.AllowPartial {
-		text += " --allow-partial"
-	}
-	if s.SkipBad {
-		text += " --skip-bad"
-	}
-	if s.CropBoxes {
-		text += " --crop-boxes"
+	for _, f := range append(flags, flag{s.HeadLR != 0, "head-lr", fmt.Sprintf(" %g", s.HeadLR)},
+		flag{s.Precision != "", "precision", " " + s.Precision},
+		flag{s.MicroBatch != 0, "micro-batch", fmt.Sprintf(" %d", s.MicroBatch)}, flag{s.Recompute, "recompute", ""},
+		flag{s.AllowPartial, "allow-partial", ""}, flag{s.SkipBad, "skip-bad", ""},
+		flag{s.CropBoxes, "crop-boxes", ""}) {
+		if f.is {
+			text += " --" + f.name + f.value
+		}
 	}
 	if strings.Contains(sizes, " --weights ") {
 		return text
