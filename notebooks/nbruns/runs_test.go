@@ -59,7 +59,8 @@ func TestTrainAndHave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cells, err := paper.Specify(smoke, []paper.Cell{{Data: "minicar", Objective: presets.Named("cos/con/con")}}, []uint64{1, 2})
+	cell := paper.Cell{Data: "minicar", Objective: presets.Named("cos/con/con")}
+	cells, err := paper.Specify(smoke, []paper.Cell{cell}, []uint64{1, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
