@@ -15,7 +15,7 @@ func parts(o dmlx.Options) []Part {
 			which, names = "e_n is", "e_n"
 		}
 		equation += "\n" + which + " then projected to be orthogonal to u = (f_a - f_p) / |f_a - f_p|"
-		rest := "v - (v * " + u + ").sum(1, keepdim=True) * " + u
+		rest := "v - (v * " + u + ").sum(1, keepdims=True) * " + u
 		if !o.KeepLength {
 			equation += ", and of length 1"
 			rest = "unit(" + rest + ")"
@@ -40,35 +40,34 @@ func parts(o dmlx.Options) []Part {
 			"m- is the mean of " + n + " over other negatives with S > min S_ap - eps, " + empty + " if there are none"
 	}
 	mean := func(p, n string) string {
-		return "near = pos & (s < s_an[:, None] + self.eps)\n" +
-			"far = neg & (s > s.masked_fill(~pos, 4).amin(1, keepdim=True) - self.eps)\n" +
-			"near[i, p] = far[i, n] = False\n" +
+		return "near = pos & (s < s_an[:, None] + self.eps) & (j != p[:, None])\n" +
+			"far = neg & (s > amin(where(pos, s, 4), 1)[:, None] - self.eps) & (j != n[:, None])\n" +
 			"m_p, m_n = " + p + ", " + n + "\n" +
-			"m_p, m_n = (m.masked_fill(~k, 0).sum(1) / k.sum(1).clamp(min=1) for k, m in ((near, m_p), (far, m_n)))\n"
+			"m_p, m_n = (where(k, m, 0).sum(1) / k.sum(1).clip(1) for k, m in ((near, m_p), (far, m_n)))\n"
 	}
 	circle := "S_ap (2 - S_ap) - S_an^2"
 	return []Part{
 		euc, cos, eucOrth, cosOrth,
-		{"pair", "con", "P+ = 1,  P- = 1", "w_p, w_n = torch.ones_like(s_ap), torch.ones_like(s_an)"},
-		{"pair", "euc", "P+ = |f_a - f_p|,  P- = |f_a - f_n|", "w_p, w_n = (f_a - f_p).norm(dim=1), (f_a - f_n).norm(dim=1)"},
+		{"pair", "con", "P+ = 1,  P- = 1", "w_p, w_n = ones_like(s_ap), ones_like(s_an)"},
+		{"pair", "euc", "P+ = |f_a - f_p|,  P- = |f_a - f_n|", "w_p, w_n = (((f_a - v)**2).sum(1)**0.5 for v in (f_p, f_n))"},
 		{"pair", "lin", "P+ = 1 - S_ap,  P- = S_an", "w_p, w_n = 1 - s_ap, s_an"},
 		{"pair", "lin-ms", "P+ = (1 - m+) (1 - S_ap),  P- = (1 + m-) S_an\n" + sets("S_ap - S", "S_an - S", "0"),
 			mean("s_ap[:, None] - s", "s_an[:, None] - s") + "w_p, w_n = (1 - m_p) * (1 - s_ap), (1 + m_n) * s_an"},
 		{"pair", "sig", "P+ = 1 / (1 + exp(alpha (S_ap - lam))),  P- = 1 / (1 + exp(-beta (S_an - lam)))",
-			"w_p, w_n = torch.sigmoid(self.alpha * (self.lam - s_ap)), torch.sigmoid(self.beta * (s_an - self.lam))"},
+			"w_p, w_n = sigmoid(self.alpha * (self.lam - s_ap)), sigmoid(self.beta * (s_an - self.lam))"},
 		{"pair", "sig-ms", "P+ = 1 / (m+ + exp(alpha (S_ap - lam))),  P- = 1 / (m- + exp(-beta (S_an - lam)))\n" +
 			sets("exp(alpha (S_ap - S))", "exp(-beta (S_an - S))", "1"),
-			mean("(self.alpha * (s_ap[:, None] - s)).exp()", "(self.beta * (s - s_an[:, None])).exp()") +
+			mean("exp(self.alpha * (s_ap[:, None] - s))", "exp(self.beta * (s - s_an[:, None]))") +
 				"m_p, m_n = m_p + ~near.any(1), m_n + ~far.any(1)\n" +
-				"w_p, w_n = 1 / (m_p + (self.alpha * (s_ap - self.lam)).exp()), " +
-				"1 / (m_n + (self.beta * (self.lam - s_an)).exp())"},
-		{"triplet", "con", "T = 0.5", "t = torch.full_like(s_ap, 0.5)"},
-		{"triplet", "cos", "T = 1 / (1 + exp(tau (S_ap - S_an)))", "t = torch.sigmoid(self.tau * (s_an - s_ap))"},
+				"w_p, w_n = 1 / (m_p + exp(self.alpha * (s_ap - self.lam))), " +
+				"1 / (m_n + exp(self.beta * (self.lam - s_an)))"},
+		{"triplet", "con", "T = 0.5", "t = 0.5 * ones_like(s_ap)"},
+		{"triplet", "cos", "T = 1 / (1 + exp(tau (S_ap - S_an)))", "t = sigmoid(self.tau * (s_an - s_ap))"},
 		{"triplet", "cir", "T = 1 / (1 + exp(tau (" + circle + ")))",
-			"t = torch.sigmoid(self.tau * (s_an**2 - s_ap * (2 - s_ap)))"},
-		{"mask", "sc1", "P+ = 0 where S_an > S_ap", "w_p = w_p.masked_fill(s_an > s_ap, 0)"},
-		{"mask", "sc2", "P+ = 0 where " + circle + " < 0.5", "w_p = w_p.masked_fill(s_ap * (2 - s_ap) - s_an**2 < 0.5, 0)"},
+			"t = sigmoid(self.tau * (s_an**2 - s_ap * (2 - s_ap)))"},
+		{"mask", "sc1", "P+ = 0 where S_an > S_ap", "w_p = where(s_an <= s_ap, w_p, 0)"},
+		{"mask", "sc2", "P+ = 0 where " + circle + " < 0.5", "w_p = where(s_ap * (2 - s_ap) - s_an**2 >= 0.5, w_p, 0)"},
 		{"mask", "sc2-printed", "P+ = 0 where " + circle + " > 0.5",
-			"w_p = w_p.masked_fill(s_ap * (2 - s_ap) - s_an**2 > 0.5, 0)"},
+			"w_p = where(s_ap * (2 - s_ap) - s_an**2 <= 0.5, w_p, 0)"},
 	}
 }

@@ -1,9 +1,8 @@
-// Package pytorch writes rules as PyTorch modules.
+// Package pytorch writes rules as modules of Python, for PyTorch and for JAX.
 package pytorch
 
 import (
-	_ "embed"
-	"errors"
+	"embed"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,11 +13,12 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
-// Part is a part of a rule as text: its equation, and its code in PyTorch. Code has s [B, R], the similarities of the
-// batch with what it is compared with; pos and neg, which of them are positive and negative pairs; and of each anchor's
-// triplet the columns p and n, the similarities s_ap and s_an, all [B], and the vectors f_a, f_p and f_n [B, D]. It may
-// use the function unit, the rows of a matrix divided by their lengths, and the numbers of [dmlx.Options] as self.tau,
-// self.alpha, self.beta, self.lam and self.eps. It assigns
+// Part is a part of a rule as text: its equation, and its code in Python. Code has s [B, R], the similarities of the
+// batch with what it is compared with; pos and neg, which of them are positive and negative pairs; the columns j [R];
+// and of each anchor's triplet the columns p and n, the similarities s_ap and s_an, all [B], and the vectors f_a, f_p
+// and f_n [B, D]. It may use the function unit, the rows of a matrix divided by their lengths, and the numbers of
+// [dmlx.Options] as self.tau, self.alpha, self.beta, self.lam and self.eps. Code for both frameworks calls the
+// functions that both have: amin, exp, ones_like, where and sigmoid. It assigns
 //
 //	e_p, e_n, e_ap, e_an   a direction, [B, D] each
 //	w_p, w_n               a pair weight P+ and P-, [B] each
@@ -31,10 +31,13 @@ type Part struct {
 	Code     string // Lines with line feeds between them.
 }
 
-//go:embed module.py.tmpl
-var source string
+//go:embed *.py.tmpl
+var sources embed.FS
 
-var module = template.Must(template.New("module").Parse(source))
+var modules = template.Must(template.ParseFS(sources, "*.py.tmpl"))
+
+// functions are those of PyTorch and JAX that parts' code may call.
+var functions = []string{"amin", "exp", "ones_like", "where", "sigmoid"}
 
 // number is a parameter of a rule as the module has it.
 type number struct {
@@ -80,7 +83,7 @@ func partsOf(r dmlx.Rule, own []Part) ([]Part, error) {
 			}
 		}
 		if !found {
-			return nil, errs.Invalid(fmt.Errorf("rule %s: there is no PyTorch code for its %s %q: want a pytorch.Part of this "+
+			return nil, errs.Invalid(fmt.Errorf("rule %s: there is no Python code for its %s %q: want a pytorch.Part of this "+
 				"kind and name, with the code that assigns %s", r.Name(), w.kind, w.name, assigns[w.kind][0]))
 		}
 	}
@@ -119,7 +122,12 @@ func Equations(r dmlx.Rule, own ...Part) ([]string, error) {
 // Module returns a PyTorch module for a rule: a file of Python with a class Surgery, which needs nothing but torch. It
 // is called with embeddings [B, D] and labels [B], and its gradient at the embeddings is the rule's, as [dmlx.Surgery]
 // has it. It is an error if a part of the user's own is not in own, or if its code does not assign what it should.
-func Module(r dmlx.Rule, own ...Part) (string, error) {
+func Module(r dmlx.Rule, own ...Part) (string, error) { return write("torch.py.tmpl", r, own) }
+
+// JAX returns a module as [Module] does, which needs nothing but jax.
+func JAX(r dmlx.Rule, own ...Part) (string, error) { return write("jax.py.tmpl", r, own) }
+
+func write(template string, r dmlx.Rule, own []Part) (string, error) {
 	r = r.WithDefaults()
 	of, err := partsOf(r, own)
 	if err != nil {
@@ -130,7 +138,7 @@ func Module(r dmlx.Rule, own ...Part) (string, error) {
 		equations = append(equations, strings.Split(p.Equation, "\n")...)
 		for _, name := range assigns[p.Kind][1:] {
 			if !strings.Contains(p.Code, name+" ") && !strings.Contains(p.Code, name+",") {
-				return "", errs.Invalid(fmt.Errorf("rule %s: the PyTorch code of its %s %q does not assign %s", r.Name(), p.Kind,
+				return "", errs.Invalid(fmt.Errorf("rule %s: the Python code of its %s %q does not assign %s", r.Name(), p.Kind,
 					p.Name, name))
 			}
 		}
@@ -144,12 +152,13 @@ func Module(r dmlx.Rule, own ...Part) (string, error) {
 			used = append(used, n)
 		}
 	}
+	names := slices.DeleteFunc(slices.Clone(functions), func(f string) bool { return !strings.Contains(text, f+"(") })
 	var out strings.Builder
-	err = module.Execute(&out, map[string]any{
+	err = modules.ExecuteTemplate(&out, template, map[string]any{
 		"Rule": r.Name(), "Equations": equations, "Code": code, "Options": used, "Unit": strings.Contains(text, "unit("),
-		"Sum": r.Options.Sum, "SkipDuplicates": r.Options.SkipDuplicates,
+		"Sum": r.Options.Sum, "SkipDuplicates": r.Options.SkipDuplicates, "Functions": names,
 	})
-	return out.String(), errors.Join(err)
+	return out.String(), err
 }
 
 // format returns a number as Python reads it, as a float.

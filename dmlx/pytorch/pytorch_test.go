@@ -68,10 +68,19 @@ func all(t *testing.T) []dmlx.Rule {
 	return out
 }
 
-// Each rule of the library has a module, which is short and has its name and each of its numbers.
+// forms are the writers of modules by their framework.
+var forms = map[string]func(dmlx.Rule, ...Part) (string, error){"torch": Module, "jax": JAX}
+
+// Each rule of the library has modules, which are short and have its name and each of its numbers.
 func TestModules(t *testing.T) {
+	for form, module := range forms {
+		t.Run(form, func(t *testing.T) { testModules(t, form, module) })
+	}
+}
+
+func testModules(t *testing.T, form string, module func(dmlx.Rule, ...Part) (string, error)) {
 	for _, r := range all(t) {
-		text, err := Module(r)
+		text, err := module(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,8 +101,8 @@ func TestModules(t *testing.T) {
 			}
 		}
 	}
-	const golden = "testdata/ours.py"
-	text, err := Module(dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairLinMS, Triplet: dmlx.TripletCir})
+	golden := map[string]string{"torch": "testdata/ours.py", "jax": "testdata/ours_jax.py"}[form]
+	text, err := module(dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairLinMS, Triplet: dmlx.TripletCir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +125,8 @@ func TestOwnParts(t *testing.T) {
 	r := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "hinge", Of: func(b *dmlx.Batch) *graph.Node { return b.San }}}
 	own := Part{Kind: "triplet", Name: "hinge", Equation: "T = S_an", Code: "t = s_an"}
 	for want, parts := range map[string][]Part{
-		`no PyTorch code for its triplet "hinge"`: nil,
-		`does not assign t`:                       {{Kind: "triplet", Name: "hinge", Code: "w = s_an"}},
+		`no Python code for its triplet "hinge"`: nil,
+		`does not assign t`:                      {{Kind: "triplet", Name: "hinge", Code: "w = s_an"}},
 	} {
 		if _, err := Module(r, parts...); err == nil || !errs.IsInvalid(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want …%s…", err, want)
@@ -129,15 +138,15 @@ func TestOwnParts(t *testing.T) {
 	}
 }
 
-// Python names a Python with torch, and skips the test if there is none.
-func python(t *testing.T) string {
+// python names a Python with a package, and skips the test if there is none.
+func python(t *testing.T, with string) string {
 	t.Helper()
 	path := os.Getenv("DMLX_PYTHON")
 	if path == "" {
-		t.Skip("set DMLX_PYTHON to a Python with torch")
+		t.Skip("set DMLX_PYTHON to a Python with " + with)
 	}
-	if out, err := exec.CommandContext(t.Context(), path, "-c", "import torch").CombinedOutput(); err != nil {
-		t.Skipf("%s has no torch: %s", path, out)
+	if out, err := exec.CommandContext(t.Context(), path, "-c", "import "+with).CombinedOutput(); err != nil {
+		t.Skipf("%s has no %s: %s", path, with, out)
 	}
 	return path
 }
@@ -167,11 +176,13 @@ func batch(twice bool) dissect.Embeddings {
 }
 
 // The modules' gradients are those of dmlx gradient, at the normalized embeddings and at those given, in float32 and
-// float64; and they work as losses of pytorch-metric-learning and over several processes.
-func TestAgainstPyTorch(t *testing.T) {
-	path := python(t)
+// float64. PyTorch's work as losses of pytorch-metric-learning and over several processes, JAX's over several devices.
+func TestAgainstPyTorchAndJAX(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some 30 seconds")
+	}
+	if os.Getenv("DMLX_PYTHON") == "" {
+		t.Skip("set DMLX_PYTHON to a Python with torch or jax")
 	}
 	b, err := backend.Go()
 	if err != nil {
@@ -199,12 +210,14 @@ func TestAgainstPyTorch(t *testing.T) {
 			t.Fatal(err)
 		}
 		want = append(append(want, d.G...), d.Raw...)
-		text, err := Module(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("m%d.py", i)), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		for form, module := range forms {
+			text, err := module(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s%d.py", form, i)), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	for name, write := range map[string]func(string) error{
@@ -217,19 +230,24 @@ func TestAgainstPyTorch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script, err := filepath.Abs("testdata/compare.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), path, script)
-	cmd.Dir, cmd.Stderr = dir, &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, stderr.String())
-	}
-	t.Logf("%d modules:\n%s", len(rules), out)
-	if lines := strings.Fields(string(out)); !slices.Contains(lines, "agreed") {
-		t.Errorf("the script did not come to its end: %s", out)
+	for form := range forms {
+		t.Run(form, func(t *testing.T) {
+			path := python(t, form)
+			script, err := filepath.Abs("testdata/compare_" + form + ".py")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stderr bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), path, script)
+			cmd.Dir, cmd.Stderr = dir, &stderr
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s\n%s", err, out, stderr.String())
+			}
+			t.Logf("%d modules:\n%s", len(rules), out)
+			if lines := strings.Fields(string(out)); !slices.Contains(lines, "agreed") {
+				t.Errorf("the script did not come to its end: %s", out)
+			}
+		})
 	}
 }

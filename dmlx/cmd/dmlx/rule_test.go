@@ -32,8 +32,12 @@ func TestRule(t *testing.T) {
 		!strings.Contains(module, "class Surgery") {
 		t.Errorf("%d %v %s", code, err, module)
 	}
+	if code, jax, _ := invoke(t, "rule", "euc/con/con", "--jax"); code != 0 || !strings.Contains(jax, "import jax.numpy") {
+		t.Errorf("%d %s", code, jax)
+	}
 	for want, args := range map[string][]string{
-		"did you mean cir?": {"rule", "cos/lin/cirr"}, "add --pytorch": {"rule", "cos/lin/cir", "--out", out},
+		"--pytorch and --jax are both": {"rule", "cos/lin/cir", "--jax", "--pytorch"},
+		"did you mean cir?":            {"rule", "cos/lin/cirr"}, "add --pytorch": {"rule", "cos/lin/cir", "--out", out},
 		"accepts 1 arg": {"rule"},
 	} {
 		if code, _, stderr := invoke(t, args...); code != exitUsage || !strings.Contains(stderr, want) {

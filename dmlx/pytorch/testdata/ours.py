@@ -18,6 +18,7 @@ DDP: gather embeddings by torch.distributed.nn.functional.all_gather, which is d
 Surgery on all of them: DDP's mean is then exact. With DistributedLossWrapper, multiply the loss by the processes.
 """
 import torch
+from torch import amin, where, sigmoid
 try:
     from pytorch_metric_learning.losses import BaseMetricLossFunction as Loss
 except ImportError:
@@ -52,7 +53,7 @@ class Surgery(Loss):
 
     @torch.no_grad()
     def gradient(self, f, labels, r, ref_labels, pairs):
-        s, i = f @ r.T, torch.arange(len(f), device=f.device)
+        s, i, j = f @ r.T, torch.arange(len(f), device=f.device), torch.arange(len(r), device=f.device)
         pos, neg = labels[:, None] == ref_labels, labels[:, None] != ref_labels
         if r is f:
             pos.fill_diagonal_(False)
@@ -64,14 +65,13 @@ class Surgery(Loss):
         s_ap, s_an, f_a, f_p, f_n = s[i, p], s[i, n], f, r[p], r[n]
         e_p, e_n, e_ap, e_an = -f_a, f_a, -f_p, f_n
         u = unit(f_a - f_p)
-        e_n, e_an = (unit(v - (v * u).sum(1, keepdim=True) * u) for v in (e_n, e_an))
-        near = pos & (s < s_an[:, None] + self.eps)
-        far = neg & (s > s.masked_fill(~pos, 4).amin(1, keepdim=True) - self.eps)
-        near[i, p] = far[i, n] = False
+        e_n, e_an = (unit(v - (v * u).sum(1, keepdims=True) * u) for v in (e_n, e_an))
+        near = pos & (s < s_an[:, None] + self.eps) & (j != p[:, None])
+        far = neg & (s > amin(where(pos, s, 4), 1)[:, None] - self.eps) & (j != n[:, None])
         m_p, m_n = s_ap[:, None] - s, s_an[:, None] - s
-        m_p, m_n = (m.masked_fill(~k, 0).sum(1) / k.sum(1).clamp(min=1) for k, m in ((near, m_p), (far, m_n)))
+        m_p, m_n = (where(k, m, 0).sum(1) / k.sum(1).clip(1) for k, m in ((near, m_p), (far, m_n)))
         w_p, w_n = (1 - m_p) * (1 - s_ap), (1 + m_n) * s_an
-        t = torch.sigmoid(self.tau * (s_an**2 - s_ap * (2 - s_ap)))
+        t = sigmoid(self.tau * (s_an**2 - s_ap * (2 - s_ap)))
         w_p, w_n = ((t * w / valid.sum().clamp(min=1)).masked_fill(~valid, 0)[:, None] for w in (w_p, w_n))
         h = torch.zeros_like(r).index_add_(0, p, w_p * e_p).index_add_(0, n, w_n * e_n)
         return w_p * e_ap + w_n * e_an, h, ((s_an > s_ap) & valid).sum() / valid.sum().clamp(min=1)

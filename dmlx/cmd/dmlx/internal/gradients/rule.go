@@ -61,13 +61,13 @@ func publishedLosses() (out []dissect.Candidate) {
 	return out
 }
 
-// NewRule shows a rule, or writes it as a PyTorch module.
+// NewRule shows a rule, or writes it as a module for PyTorch or JAX.
 func NewRule(a *cli.App) *cobra.Command {
-	var asPyTorch bool
+	var asPyTorch, asJAX bool
 	var out string
 	cmd := &cobra.Command{
 		Use:   "rule NAME",
-		Short: "Show what a rule is, or write it as a PyTorch module",
+		Short: "Show what a rule is, or write it as a module for PyTorch or JAX",
 		Long: `Show what a rule is: its equations, its weights for some triplets, and the rules and published losses whose
 gradients are nearest to its own on ` + sampleBatch + `.
 
@@ -81,7 +81,9 @@ With --pytorch it is written as a module of Python that needs nothing but torch:
         optimizer.step()
 
 Its gradient is that of dmlx gradient. The rule's options are arguments, as in Surgery(tau=2.0). It is also
-a loss of pytorch-metric-learning; its docstring says how it is used with a memory and in several processes.`,
+a loss of pytorch-metric-learning; its docstring says how it is used with a memory and in several processes.
+
+With --jax the module needs nothing but jax: jax.grad(lambda w: Surgery()(network(w, images), labels))(w).`,
 		Example: "  dmlx rule cos-orth/lin-ms/cir\n  dmlx rule \"cos/lin/cir?tau=2\" --pytorch --out surgery.py",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -89,8 +91,11 @@ a loss of pytorch-metric-learning; its docstring says how it is used with a memo
 			if err != nil {
 				return cli.Usage(err)
 			}
-			if !asPyTorch && out != "" {
-				return cli.Usagef("--out is for a module: add --pytorch")
+			switch {
+			case asPyTorch && asJAX:
+				return cli.Usagef("--pytorch and --jax are both given: want one of them")
+			case !asPyTorch && !asJAX && out != "":
+				return cli.Usagef("--out is for a module: add --pytorch or --jax")
 			}
 			if err := cli.CheckOut(nil, out); err != nil {
 				return err
@@ -99,8 +104,12 @@ a loss of pytorch-metric-learning; its docstring says how it is used with a memo
 			if err != nil {
 				return err
 			}
-			if asPyTorch {
-				module, err := pytorch.Module(r)
+			if asPyTorch || asJAX {
+				write, framework := pytorch.Module, "PyTorch"
+				if asJAX {
+					write, framework = pytorch.JAX, "JAX"
+				}
+				module, err := write(r)
 				if err != nil {
 					return err
 				}
@@ -109,7 +118,7 @@ a loss of pytorch-metric-learning; its docstring says how it is used with a memo
 					if err := durable.WriteFile(out, []byte(module), 0o644); err != nil {
 						return err
 					}
-					text = out + ": " + r.Name() + " as a PyTorch module"
+					text = fmt.Sprintf("%s: %s as a module for %s", out, r.Name(), framework)
 				}
 				return a.Print(map[string]any{"rule": r.Name(), "equations": equations, "module": module, "out": out}, text)
 			}
@@ -117,6 +126,7 @@ a loss of pytorch-metric-learning; its docstring says how it is used with a memo
 		},
 	}
 	cmd.Flags().BoolVar(&asPyTorch, "pytorch", false, "print the rule as a PyTorch module")
+	cmd.Flags().BoolVar(&asJAX, "jax", false, "print the rule as a module for JAX")
 	cmd.Flags().StringVar(&out, "out", "", "file for the module (default: standard output)")
 	return cmd
 }

@@ -1,4 +1,4 @@
-"""Holds the modules m0.py, m1.py, … of the working directory against the gradients of dmlx gradient."""
+"""Holds the modules torch0.py, torch1.py, … of the working directory against the gradients of dmlx gradient."""
 import importlib, os, sys
 import numpy as np, torch
 
@@ -40,7 +40,7 @@ def alone(module):
 def compare():
     worst = {}
     for k, (g, raw) in enumerate(want):
-        m = importlib.import_module(f"m{k}")
+        m = importlib.import_module(f"torch{k}")
         for kind in torch.float32, torch.float64:
             e = torch.from_numpy(twice if "skip-duplicates" in m.__doc__ else x).to(kind).requires_grad_()
             loss = m.Surgery()(e, labels)
@@ -115,7 +115,7 @@ def peer(m):
 if __name__ == "__main__":
     compare()
     for k in range(len(want)):
-        m = importlib.import_module(f"m{k}")
+        m = importlib.import_module(f"torch{k}")
         odd(m)
         if k % 97 == 0:
             try:
@@ -126,5 +126,5 @@ if __name__ == "__main__":
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    torch.multiprocessing.spawn(worker, (2, port, "m0"), nprocs=2)
+    torch.multiprocessing.spawn(worker, (2, port, "torch0"), nprocs=2)
     print("agreed")
