@@ -32,25 +32,30 @@ func ParseStyle(width, typeface string) (s Style, err error) {
 	return s, nil
 }
 
-// Apply returns an output in a style. Photographs and maps keep their width, and tables are as they are. It returns an
-// error for a figure that does not fit into the width.
+// Apply returns an output in a style. Tables are as they are. It returns an error for a figure that does not fit into
+// the width, and for photographs and maps of another width, which cannot be narrowed.
 func (s Style) Apply(o Output) (Output, error) {
+	fixed := func(f *Figure, of string) (*Figure, error) {
+		if s.Width != 0 && s.Width != f.Width {
+			return nil, fmt.Errorf("%s cannot be narrowed or widened: the figure is %.4g pt wide", of, f.Width.Points())
+		}
+		return f.in(Style{Serif: s.Serif, NoProvenance: s.NoProvenance})
+	}
 	if s == (Style{}) {
 		return o, nil
 	}
-	own := s
-	own.Width = 0
+	var err error
 	switch of := o.(type) {
 	case *Figure:
 		return of.in(s)
 	case *Pictures:
 		out := *of
-		out.Figure, _ = of.in(own) // Its own width always fits.
-		return &out, nil
+		out.Figure, err = fixed(of.Figure, "photographs")
+		return &out, err
 	case *EmbeddingMap:
 		out := *of
-		out.Figure, _ = of.in(own)
-		return &out, nil
+		out.Figure, err = fixed(of.Figure, "a map")
+		return &out, err
 	}
 	return o, nil
 }
