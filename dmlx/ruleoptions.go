@@ -45,3 +45,14 @@ func (r Rule) WithOptions(text string) (Rule, error) {
 	}
 	return r, nil
 }
+
+// Numbers returns the numbers that the rule uses, by their names in its name: {"tau": 1}.
+func (r Rule) Numbers() map[string]float64 {
+	out := map[string]float64{}
+	for _, o := range options {
+		if o.value != nil && r.Uses(o.name) {
+			out[o.name] = value(*o.value(&r.Options), o.preset)
+		}
+	}
+	return out
+}

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -46,7 +49,8 @@ func Compare(store *runs.Store, hashes ...string) (*Comparison, error) {
 }
 
 // Report returns the parts of a comparison: "metrics", final measures with their deviations over seeds; "curves", their
-// training; and for two groups or more "tests", whether they differ from the first group by more than seeds do, and
+// training; "over-tau" and so on, Recall@1 over each parameter of a rule or loss by which groups differ; and for two
+// groups or more "tests", whether they differ from the first group by more than seeds do, and
 // "clouds", "clouds-2" and so on, the places of the triplet diagram where they have other triplets than the first. A
 // part without its data, as for bundled results, fails when it is shown and says why. open returns the backend where
 // triplets of a test set have to be found.
@@ -67,13 +71,8 @@ func (c *Comparison) Report(ctx context.Context, open func() (*train.Trainer, er
 		}
 		add("tests", tests)
 	}
-	orWhy := func(f *figures.Figure, err error) figures.Output {
-		if err != nil {
-			return figures.Failed(err)
-		}
-		return f
-	}
 	add("curves", orWhy(c.Curves()))
+	r.Parts = append(r.Parts, c.OverParameters()...)
 	for i := 1; i < len(c.Groups); i++ {
 		name := "clouds"
 		if i > 1 {
@@ -288,6 +287,93 @@ func (c *Comparison) Curves() (*figures.Figure, error) {
 			c.store.Dir)
 	}
 	return figures.RunCurves(c.Provenance, curves...)
+}
+
+// orWhy is a figure, or the reason why there is none.
+func orWhy(f *figures.Figure, err error) figures.Output {
+	if err != nil {
+		return figures.Failed(err)
+	}
+	return f
+}
+
+// withoutParameter returns an objective without a parameter in its name, and the parameters that it uses.
+func withoutParameter(o train.Objective, name string) (train.Objective, map[string]float64) {
+	numbers := map[string]float64{}
+	if r, err := dmlx.ParseRule(o.Rule); err == nil && o.IsRule() { // One of the user's own cannot be parsed.
+		numbers = r.Numbers()
+	} else if l, err := losses.Parse(o.Loss); err == nil && !o.IsRule() {
+		for _, p := range l.Parameters() {
+			if !p.Switch {
+				numbers[p.Name] = p.Value
+			}
+		}
+	}
+	for _, text := range []*string{&o.Rule, &o.Loss} {
+		body, options, _ := strings.Cut(*text, "?")
+		kept := slices.DeleteFunc(strings.Split(options, "&"), func(option string) bool {
+			return option == "" || strings.HasPrefix(option, name+"=")
+		})
+		if *text = body; len(kept) > 0 {
+			*text += "?" + strings.Join(kept, "&")
+		}
+	}
+	return o, numbers
+}
+
+// OverParameters draws Recall@1 over each parameter of rules and losses in which groups differ while all else but the
+// learning rate is the same.
+func (c *Comparison) OverParameters() (parts []report.Part) {
+	parameters := map[string]bool{}
+	for _, g := range c.Groups {
+		_, numbers := withoutParameter(g[0].Spec.Objective, "")
+		for name := range numbers {
+			parameters[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		var lines []figures.ParameterLine
+		places, rates := map[string]int{}, map[float64]bool{}
+		ordered := slices.SortedStableFunc(slices.Values(c.Groups), func(a, b []*runs.Result) int {
+			_, x := withoutParameter(a[0].Spec.Objective, name)
+			_, y := withoutParameter(b[0].Spec.Objective, name)
+			return cmp.Compare(x[name], y[name])
+		})
+		for _, g := range ordered {
+			objective, numbers := withoutParameter(g[0].Spec.Objective, name)
+			v, there := numbers[name]
+			if !there {
+				continue
+			}
+			s := g[0].Spec
+			s.Objective, s.Seed, s.LR = objective, 0, 0
+			key := string(s.Canonical())
+			i, known := places[key]
+			if !known {
+				i, places[key] = len(lines), len(lines)
+				lines = append(lines, figures.ParameterLine{Name: objective.String()})
+			}
+			rates[g[0].Spec.LR] = true
+			lines[i].Values = append(lines[i].Values, v)
+			lines[i].Recall = append(lines[i].Recall, runs.MeanOf(g, measured("R@1")))
+		}
+		lines = slices.DeleteFunc(lines, func(l figures.ParameterLine) bool { // A value twice is of several learning rates.
+			return len(l.Values) < 2 || len(slices.Compact(slices.Clone(l.Values))) < len(l.Values)
+		})
+		if len(lines) == 0 {
+			continue
+		}
+		axis := name
+		if slices.Contains([]string{"tau", "alpha", "beta", "lambda", "epsilon"}, name) {
+			axis = `$\` + name + "$"
+		}
+		if all := slices.Sorted(maps.Keys(rates)); len(all) > 1 {
+			axis += fmt.Sprintf(", at learning rates of %g to %g", all[0], all[len(all)-1])
+		}
+		f, err := figures.OverParameter(c.Provenance, axis, lines...)
+		parts = append(parts, report.Part{Name: "over-" + name, Of: orWhy(f, err)})
+	}
+	return parts
 }
 
 // Densities draws the places of the triplet diagram where the i-th group has other triplets than the first. open

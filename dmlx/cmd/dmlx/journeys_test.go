@@ -106,6 +106,32 @@ func TestReproduceRefuses(t *testing.T) {
 	}
 }
 
+// A parameter with several values is a rule for each, and a figure over the parameter, also of runs that are there.
+func TestTrainOverParameter(t *testing.T) {
+	store, out := atWork(t), t.TempDir()
+	of := func(values string, more ...string) []string {
+		return append([]string{"train", "--preset", tinyPreset(t, ""), "--store", store, "--jobs", "1", "--out", out,
+			"--rule", "cos/con/cos?tau=" + values}, more...)
+	}
+	if code, _, stderr := invoke(t, of("1,2", "--cached-only")...); !failed(code) ||
+		!strings.Contains(stderr, "none of the 2 runs is there") {
+		t.Errorf("%d %s", code, stderr)
+	}
+	if v := object(t, of("1,4,0.5")...); v["trained"] != 3. {
+		t.Errorf("%v", v["trained"])
+	}
+	path := filepath.Join(out, "compare-over-tau.svg")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	v := object(t, of("0.5,1,2,4", "--cached-only")...)
+	picture, err := os.ReadFile(path)
+	if err != nil || v["trained"] != 0. || len(v["runs"].([]any)) != 3 ||
+		!strings.Contains(string(picture), "Recall@1 over τ") || !strings.Contains(string(picture), "cos/con/cos at 4:") {
+		t.Errorf("%v %v %.500s", err, v, picture)
+	}
+}
+
 // Rules, a loss and seeds are trained and compared by one command, and again by what they are.
 func TestTrainSeveral(t *testing.T) {
 	store, out := atWork(t), t.TempDir()

@@ -3,6 +3,7 @@ package training
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -139,16 +140,32 @@ func (s *settingFlags) preset(a *cli.App) (p presets.Preset, seeds []uint64, err
 	return p, set.Seeds, cli.Usage(err)
 }
 
-// objectives returns rules and losses by their names.
+// objectives returns rules and losses by their names, each value of a parameter with several: "cos/lin/cir?tau=1,2".
 func objectives(rules, losses []string) (out []presets.Objective, err error) {
-	for i, name := range slices.Concat(rules, losses) {
-		o, err := objective(name, i < len(rules))
-		if err != nil {
-			return nil, err
+	for i, names := range slices.Concat(rules, losses) {
+		for _, name := range eachValue(names) {
+			o, err := objective(name, i < len(rules))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, presets.Objective{Objective: o})
 		}
-		out = append(out, presets.Objective{Objective: o})
 	}
 	return out, nil
+}
+
+// several are the values of a parameter that has more than one.
+var several = regexp.MustCompile(`[?&][a-z-]+=([^ ,&]+(?:,[^ ,&]+)+)`)
+
+func eachValue(name string) (out []string) {
+	at := several.FindStringSubmatchIndex(name)
+	if at == nil {
+		return []string{name}
+	}
+	for v := range strings.SplitSeq(name[at[2]:at[3]], ",") {
+		out = append(out, eachValue(name[:at[2]]+v+name[at[3]:])...)
+	}
+	return out
 }
 
 // objective returns a rule or a loss by its name.

@@ -43,7 +43,8 @@ func NewTrain(a *cli.App) *cobra.Command {
 		Short: "Train a network by gradient rules or losses, measure its retrieval and compare",
 		Long: `Train a network by a gradient rule or a loss and measure its retrieval. With several rules, losses or seeds,
 train the missing runs and compare all: means over seeds, tests of the differences to the first rule or loss and, in the
-folder --out, curves and LaTeX.
+folder --out, curves and LaTeX. A parameter may have several values, as in "cos/lin/cir?tau=0.5,1,2": each is a rule of
+its own, and --out has the figure of Recall@1 over the parameter.
 
 If a run is stopped, the same command continues it. Finished runs are read from the store, and where several are
 compared, also from the results that are bundled with the program. With --on slurm a cluster trains the missing runs.
@@ -60,7 +61,8 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 			"  dmlx train --data minishop --loss proxy-anchor --exchange pair=lin-ms\n" +
 			"  dmlx train --data photos/ --arch vit.onnx --train-only 'blocks\\.11|norm' --augment flip --keep 8GB\n" +
 			"  dmlx train --data photos/ --arch vit.onnx --lora 'attn\\.qkv\\.weight:8' --lr 0.01\n" +
-			"  dmlx train --rule cos/con/con --rule cos/lin/cir --loss ms --seeds 1-5 --out compared/",
+			"  dmlx train --rule cos/con/con --rule cos/lin/cir --loss ms --seeds 1-5 --out compared/\n" +
+			"  dmlx train --data photos/ --rule 'cos/lin/cir?tau=0.5,1,2,4' --seeds 1-3 --out over-tau/",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) },
 	}
@@ -78,6 +80,7 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 	f.Lookup("seeds").Usage = "several seeds in place of --seed, as in 1-5 or 1,3,8"
 	f.BoolVar(&t.IgnoreBundled, "no-bundled", false,
 		"with several runs: train again those that are bundled with the program, without their curves")
+	f.BoolVar(&t.CachedOnly, "cached-only", false, "with several runs: train nothing, compare those that are there")
 	t.set.addFeatures(f)
 	t.execution.add(f)
 	cmd.AddCommand(newTrainSteps(a))
@@ -101,6 +104,9 @@ func (t *training) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if t.CachedOnly && t.on.on != "" {
+		return cli.Usagef("--cached-only trains no runs: leave out --on")
+	}
 	if err := t.check(t.flags); err != nil {
 		return err
 	}
@@ -114,7 +120,7 @@ func (t *training) run(ctx context.Context) error {
 	if err := t.begin(t.preset, light); err != nil {
 		return err
 	}
-	if len(specs) == 1 && t.on.on == "" && !t.flags.Changed("out") && !t.flags.Changed("jobs") {
+	if len(specs) == 1 && t.on.on == "" && !t.CachedOnly && !t.flags.Changed("out") && !t.flags.Changed("jobs") {
 		return t.trainOne(ctx, specs[0])
 	}
 	return t.trainSeveral(ctx, specs)
@@ -215,13 +221,20 @@ func (t *training) trainSeveral(ctx context.Context, specs []runs.Spec) error {
 	if err != nil {
 		return err
 	}
-	hashes := make([]string, len(results))
-	for i, r := range results {
-		hashes[i] = r.Hash
+	var hashes []string
+	for _, r := range results {
+		if r != nil {
+			hashes = append(hashes, r.Hash)
+		}
+	}
+	if len(hashes) == 0 {
+		return fmt.Errorf("none of the %d runs is there: leave out --cached-only to train them", len(specs))
 	}
 	return stored.PrintComparison(ctx, t.App, t.store, hashes, t.out, func(v map[string]any) string {
-		v["trained"] = ran
-		return fmt.Sprintf("%d runs, %d of them trained now", len(results), ran)
+		if v["trained"] = ran; len(hashes) < len(specs) {
+			return fmt.Sprintf("%d of %d runs are there", len(hashes), len(specs))
+		}
+		return fmt.Sprintf("%d runs, %d of them trained now", len(hashes), ran)
 	})
 }
 
