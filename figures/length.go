@@ -134,23 +134,23 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 	var words []string
 	for k, l := range sets {
 		p := newPlot(l.Data, "steps of training", "Recall@1, %")
-		values := spanOf()
+		lines := make([]ParameterLine, len(l.Rules))
 		for i, rule := range l.Rules {
+			lines[i].Name = rule
 			for j, ours := range l.Ours {
-				if s := ours[i]; !math.IsNaN(s.Mean) {
-					values.addMean(s)
-					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", l.Data, rule, l.Steps[j], s))
+				lines[i].Values, lines[i].Recall = append(lines[i].Values, float64(l.Steps[j])), append(lines[i].Recall, ours[i])
+				if !math.IsNaN(ours[i].Mean) {
+					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", l.Data, rule, l.Steps[j], ours[i]))
 				}
 			}
 		}
-		values.padded(0.06, 0.5).scaled(&p.Y, 5)
-		p.X.Min, p.X.Max = math.Log2(float64(l.Steps[0]))-0.15, math.Log2(float64(l.Steps[len(l.Steps)-1]))+0.15
-		ticks := make(plot.ConstantTicks, len(l.Steps))
-		for j, s := range l.Steps {
-			ticks[j] = plot.Tick{Value: math.Log2(float64(s)), Label: fmt.Sprint(s)}
-		}
-		p.X.Tick.Marker = ticks
-		l.add(p)
+		overValues(p, lines, func(i int) look { // In the style of the rule's pair weight, solid.
+			_, pair, _ := strings.Cut(l.Rules[i], "/")
+			pair, _, _ = strings.Cut(pair, "/")
+			drawn := pairLook(pair)
+			drawn.dashes = nil
+			return drawn
+		})
 		panels[k] = p
 	}
 	const labels = vg.Length(86) // Room for the names of the rules beside each panel.
@@ -162,27 +162,6 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 			drawRow(c, panels, 10+labels)
 		},
 	}, nil
-}
-
-// add adds a line for each rule in the style of its pair weight, solid, with its name at the right end.
-func (l Length) add(p *plot.Plot) {
-	var names lineNames
-	for i, rule := range l.Rules {
-		_, pair, _ := strings.Cut(rule, "/")
-		pair, _, _ = strings.Cut(pair, "/")
-		drawn := track{look: pairLook(pair), bar: 0.8, width: 1.2, radius: 2.8}
-		drawn.look.dashes = nil
-		for j, ours := range l.Ours {
-			if !math.IsNaN(ours[i].Mean) {
-				drawn.points = append(drawn.points, meanPoint(math.Log2(float64(l.Steps[j])), ours[i]))
-			}
-		}
-		if n := len(drawn.points); n > 0 {
-			p.Add(drawn)
-			names = append(names, lineName{drawn.points[n-1].Value, rule, drawn.look.color})
-		}
-	}
-	p.Add(names)
 }
 
 // lineNames writes the names of lines to the right of a plot at their last values, moved apart where they would

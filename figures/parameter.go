@@ -23,62 +23,33 @@ type ParameterLine struct {
 // deviations, and a line's name at its right end. The axis is logarithmic if all values are positive. It takes finite
 // values, at least two different ones in each line.
 func OverParameter(provenance string, parameter Markup, lines ...ParameterLine) (*Figure, error) {
-	values, recalls, longest := spanOf(), spanOf(), 0
+	longest, words := 0, []string{}
+	fail := func(format string, args ...any) (*Figure, error) {
+		return nil, fmt.Errorf("recall over %s: %s", Plain(parameter), fmt.Sprintf(format, args...))
+	}
 	for _, l := range lines {
+		name := Plain(l.Name)
+		if len(l.Values) < 2 || len(l.Recall) != len(l.Values) {
+			return fail("%s has %d values and %d scores; want at least two, and a score for each", name, len(l.Values),
+				len(l.Recall))
+		}
 		for i, v := range l.Values {
-			if math.IsInf(v, 0) || math.IsNaN(v) || len(l.Recall) != len(l.Values) || i > 0 && v <= l.Values[i-1] {
-				return nil, fmt.Errorf("recall over %s: %s has the values %g with %d scores; want finite values that ascend, and "+
-					"a score for each", Plain(parameter), Plain(l.Name), l.Values, len(l.Recall))
+			if v-v != 0 || i > 0 && v <= l.Values[i-1] {
+				return fail("%s has the values %g; want finite ones that ascend", name, l.Values)
 			}
-			values.add(v)
 			if !math.IsNaN(l.Recall[i].Mean) {
-				recalls.addMean(l.Recall[i])
+				words = append(words, fmt.Sprintf("%s at %g: %s", name, v, l.Recall[i]))
 			}
 		}
-		if len(l.Values) < 2 {
-			return nil, fmt.Errorf("recall over %s: %s has %d values; want at least two", Plain(parameter), Plain(l.Name),
-				len(l.Values))
-		}
-		longest = max(longest, len(Plain(l.Name)))
+		longest = max(longest, len(name))
 	}
-	if recalls.low > recalls.high {
-		return nil, fmt.Errorf("recall over %s: there is none", Plain(parameter))
-	}
-	place := func(v float64) float64 { return v }
-	if values.low > 0 {
-		place = math.Log2
+	if len(words) == 0 {
+		return fail("there is none")
 	}
 	p := newPlot("", parameter, "Recall@1, %")
-	recalls.padded(0.06, 0.5).scaled(&p.Y, 5)
-	low, wide := place(values.low), place(values.high)-place(values.low)
-	p.X.Min, p.X.Max = low-0.04*wide, low+1.04*wide
-	var ticks plot.ConstantTicks
-	var names lineNames
-	var words []string
-	for i, l := range lines {
-		drawn := track{look: look{color: trainingColor(i), shape: flowShapes[i%len(flowShapes)]}, bar: 0.8, width: 1.2,
-			radius: 2.8}
-		for j, v := range l.Values {
-			near := false
-			for _, t := range ticks {
-				near = near || math.Abs(t.Value-place(v)) < 0.08*wide
-			}
-			if !near {
-				ticks = append(ticks, plot.Tick{Value: place(v), Label: number(v)})
-			}
-			drawn.points = append(drawn.points, meanPoint(place(v), l.Recall[j]))
-			words = append(words, fmt.Sprintf("%s at %s: %s", Plain(l.Name), number(v), l.Recall[j]))
-		}
-		p.Add(drawn)
-		for _, at := range slices.Backward(drawn.points) {
-			if !math.IsNaN(at.Value) {
-				names = append(names, lineName{at.Value, l.Name, drawn.look.color})
-				break
-			}
-		}
-	}
-	p.Add(names)
-	p.X.Tick.Marker = ticks
+	overValues(p, lines, func(i int) look {
+		return look{color: trainingColor(i), shape: flowShapes[i%len(flowShapes)]}
+	})
 	room := vg.Points(5*float64(longest) + 6)
 	return &Figure{
 		Width: vg.Points(330) + room, Height: vg.Points(230), Provenance: provenance,
@@ -88,4 +59,47 @@ func OverParameter(provenance string, parameter Markup, lines ...ParameterLine) 
 			drawPlot(p, c)
 		},
 	}, nil
+}
+
+// overValues adds lines to a plot, and scales its axes to them: that of the values by logarithms if all are positive.
+func overValues(p *plot.Plot, lines []ParameterLine, looks func(i int) look) {
+	values, recalls := spanOf(), spanOf()
+	for _, l := range lines {
+		values.add(l.Values...)
+		for _, r := range l.Recall {
+			if !math.IsNaN(r.Mean) {
+				recalls.addMean(r)
+			}
+		}
+	}
+	recalls.padded(0.06, 0.5).scaled(&p.Y, 5)
+	place := func(v float64) float64 { return v }
+	if values.low > 0 {
+		place = math.Log2
+	}
+	low, high := place(values.low), place(values.high)
+	edge := 0.06 * (high - low)
+	if values.low > 0 {
+		edge = 0.15
+	}
+	p.X.Min, p.X.Max = low-edge, high+edge
+	var ticks plot.ConstantTicks
+	var names lineNames
+	for i, l := range lines {
+		drawn := track{look: looks(i), bar: 0.8, width: 1.2, radius: 2.8}
+		for j, v := range l.Values {
+			if !slices.ContainsFunc(ticks, func(t plot.Tick) bool { return math.Abs(t.Value-place(v)) < 0.08*(high-low) }) {
+				ticks = append(ticks, plot.Tick{Value: place(v), Label: fmt.Sprint(v)})
+			}
+			if !math.IsNaN(l.Recall[j].Mean) {
+				drawn.points = append(drawn.points, meanPoint(place(v), l.Recall[j]))
+			}
+		}
+		if n := len(drawn.points); n > 0 {
+			p.Add(drawn)
+			names = append(names, lineName{drawn.points[n-1].Value, l.Name, drawn.look.color})
+		}
+	}
+	p.X.Tick.Marker = ticks
+	p.Add(names)
 }

@@ -25,7 +25,7 @@ func TestOverParameter(t *testing.T) {
 		"has 1 values":  {"a", []float64{1}, []stats.Mean{mean(1)}},
 		"that ascend":   {"a", []float64{1, 1}, []stats.Mean{mean(1), mean(1)}},
 		"a score for":   {"a", []float64{1, 2}, []stats.Mean{mean(1)}},
-		"finite values": {"a", []float64{1, math.Inf(1)}, []stats.Mean{mean(1), mean(1)}},
+		"finite ones":   {"a", []float64{1, math.Inf(1)}, []stats.Mean{mean(1), mean(1)}},
 		"there is none": {"a", []float64{1, 2}, []stats.Mean{Missing, Missing}},
 	} {
 		if _, err := OverParameter("", "m", l); err == nil || !strings.Contains(err.Error(), want) {

@@ -39,20 +39,11 @@ var modules = template.Must(template.ParseFS(sources, "*.py.tmpl"))
 // functions are those of PyTorch and JAX that parts' code may call.
 var functions = []string{"amin", "exp", "ones_like", "where", "sigmoid"}
 
-// number is a parameter of a rule as the module has it.
-type number struct {
-	Name, of string
-	value    func(dmlx.Options) float64
-	Value    string
-}
+// number is a parameter of a rule as the module has it, and its name in the rule's.
+type number struct{ Name, of, Value string }
 
-var numbers = []number{
-	{Name: "tau", of: "tau", value: dmlx.Options.TauValue},
-	{Name: "alpha", of: "alpha", value: dmlx.Options.AlphaValue},
-	{Name: "beta", of: "beta", value: dmlx.Options.BetaValue},
-	{Name: "lam", of: "lambda", value: dmlx.Options.LambdaValue},
-	{Name: "eps", of: "epsilon", value: dmlx.Options.EpsilonValue},
-}
+var numbers = []number{{Name: "tau", of: "tau"}, {Name: "alpha", of: "alpha"}, {Name: "beta", of: "beta"},
+	{Name: "lam", of: "lambda"}, {Name: "eps", of: "epsilon"}}
 
 // partsOf returns the parts of a rule: direction, pair weight, triplet weight and mask, if it has one. Parts of the
 // user's own are looked up in own.
@@ -110,7 +101,7 @@ func Equations(r dmlx.Rule, own ...Part) ([]string, error) {
 	var where []string
 	for _, n := range numbers {
 		if slices.ContainsFunc(of, func(p Part) bool { return strings.Contains(p.Code, "self."+n.Name) }) {
-			where = append(where, n.Name+" = "+strconv.FormatFloat(n.value(r.Options), 'g', -1, 64))
+			where = append(where, n.Name+" = "+strconv.FormatFloat(r.Numbers()[n.of], 'g', -1, 64))
 		}
 	}
 	if len(where) > 0 {
@@ -148,7 +139,7 @@ func write(template string, r dmlx.Rule, own []Part) (string, error) {
 	var used []number
 	for _, n := range numbers {
 		if strings.Contains(text, "self."+n.Name) {
-			n.Value = format(n.value(r.Options))
+			n.Value = format(r.Numbers()[n.of])
 			used = append(used, n)
 		}
 	}

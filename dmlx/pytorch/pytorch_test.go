@@ -94,7 +94,7 @@ func testModules(t *testing.T, form string, module func(dmlx.Rule, ...Part) (str
 		}
 		for _, o := range r.UsedOptions() {
 			for _, n := range numbers {
-				if value := n.Name + "=" + format(n.value(r.Options)); n.of == o && !strings.Contains(text, value) &&
+				if value := n.Name + "=" + format(r.Numbers()[n.of]); n.of == o && !strings.Contains(text, value) &&
 					!(o == "lambda" && strings.Contains(text, "lam=")) {
 					t.Errorf("%s: there is no %s", r, value)
 				}
