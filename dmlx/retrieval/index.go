@@ -16,9 +16,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/float16"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"gonum.org/v1/gonum/blas/gonum"
@@ -29,25 +31,29 @@ import (
 )
 
 // Index is a gallery that answers queries with its nearest rows, exactly: each query is compared with all rows. Rows
-// are kept as float32, divided by their length, in memory or in a file that is mapped into it. An Index may be searched
-// from several goroutines, but not while it is changed.
+// are kept divided by their length, as float32 or float16, in memory or in a file that is mapped into it. An Index may
+// be searched from several goroutines, but not while it is changed.
 type Index struct {
 	dim    int
-	rows   []float32 // [N, dim], of length 1.
+	half   bool
+	rows   []float32 // [N, dim], of length 1; none if half.
+	halves []uint16  // [N, dim], the bits of float16, if half.
 	labels []int64   // [N], or nil.
 	unmap  func() error
 }
 
-// NewIndex returns an empty index of vectors of a dimension.
-func NewIndex(dim int) (*Index, error) {
+// NewIndex returns an empty index of vectors of a dimension. If half, it keeps them as float16, in half of the memory:
+// similarities are then to the rounded rows, which changes them by less than 0.0005, and may order rows otherwise that
+// are as near to each other.
+func NewIndex(dim int, half bool) (*Index, error) {
 	if dim < 1 {
 		return nil, errs.Invalid(fmt.Errorf("index of %d dimensions: want at least 1", dim))
 	}
-	return &Index{dim: dim}, nil
+	return &Index{dim: dim, half: half}, nil
 }
 
 // Len is the number of rows, Dim their dimension, and Labels their labels, nil without any.
-func (x *Index) Len() int        { return len(x.rows) / x.dim }
+func (x *Index) Len() int        { return (len(x.rows) + len(x.halves)) / x.dim }
 func (x *Index) Dim() int        { return x.dim }
 func (x *Index) Labels() []int64 { return x.labels }
 
@@ -66,10 +72,54 @@ func (x *Index) Add(e *Embeddings) error {
 	if err := finiteRows(e.Values, x.dim); err != nil {
 		return err
 	}
-	from := len(x.rows)
-	x.rows, x.labels = append(x.rows, e.Values...), append(x.labels, e.Labels...)
-	inParallel(n, 256, func(i int) { unitRow(e, i, x.rows[from+i*x.dim:from+(i+1)*x.dim]) })
+	from := x.Len() * x.dim
+	x.labels = append(x.labels, e.Labels...)
+	if !x.half {
+		x.rows = append(x.rows, e.Values...)
+		inParallel(n, 256, func(i int) { unitRow(e, i, x.rows[from+i*x.dim:from+(i+1)*x.dim]) })
+		return nil
+	}
+	x.halves = append(x.halves, make([]uint16, len(e.Values))...)
+	inParallel((n+255)/256, 1, func(part int) {
+		unit := make([]float32, x.dim)
+		for i := part * 256; i < min((part+1)*256, n); i++ {
+			unitRow(e, i, unit)
+			for j, v := range unit {
+				x.halves[from+i*x.dim+j] = float16.FromFloat32(v).Bits()
+			}
+		}
+	})
 	return nil
+}
+
+// some are the rows from one to before another: those of the index, or float16 written to buffer, which has room.
+func (x *Index) some(from, to int, buffer []float32) []float32 {
+	if !x.half {
+		return x.rows[from*x.dim : to*x.dim]
+	}
+	halves, all := x.halves[from*x.dim:to*x.dim], float32s()
+	buffer = buffer[:len(halves)]
+	for i, h := range halves {
+		buffer[i] = all[h]
+	}
+	return buffer
+}
+
+// float32s are all float16 by their bits: looking them up is several times as fast as unpacking them.
+var float32s = sync.OnceValue(func() (all *[1 << 16]float32) {
+	all = new([1 << 16]float32)
+	for i := range all {
+		all[i] = float16.FromBits(uint16(i)).Float32()
+	}
+	return all
+})
+
+// room is a buffer for [Index.some] of n rows.
+func (x *Index) room(n int) []float32 {
+	if !x.half {
+		return nil
+	}
+	return make([]float32, n*x.dim)
 }
 
 func finiteRows(values []float32, dim int) error {
@@ -90,18 +140,22 @@ func (x *Index) Remove(rows ...int) error {
 		}
 		out[i] = true
 	}
-	kept, labels := make([]float32, 0, len(x.rows)), []int64(nil)
-	for i := range x.Len() {
-		if out[i] {
-			continue
-		}
-		kept = append(kept, x.rows[i*x.dim:(i+1)*x.dim]...)
-		if x.labels != nil {
-			labels = append(labels, x.labels[i])
+	x.rows, x.halves, x.labels = without(x.rows, x.dim, out), without(x.halves, x.dim, out), without(x.labels, 1, out)
+	return x.Close()
+}
+
+// without are rows of some values each, without those that are to go.
+func without[T any](values []T, width int, out map[int]bool) []T {
+	if values == nil {
+		return nil
+	}
+	kept := make([]T, 0, len(values))
+	for i := range len(values) / width {
+		if !out[i] {
+			kept = append(kept, values[i*width:(i+1)*width]...)
 		}
 	}
-	x.rows, x.labels = kept, labels
-	return x.Close()
+	return kept
 }
 
 // fewQueries are searched without a backend, which is quicker for them.
@@ -135,15 +189,16 @@ func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32
 		return found, x.searchOn(ctx, b, units, k, found)
 	}
 	scores := make([]float32, m)
-	const rows = 4096
+	const rows = 64 * few
 	for i := range found {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		inParallel((m+rows-1)/rows, 1, func(part int) {
-			from, to := part*rows, min((part+1)*rows, m)
-			for j := from; j < to; j++ { // Not Sgemv, which may round equal rows differently.
-				scores[j] = x.similarity(units[i*x.dim:], j)
+			unpacked := x.room(few)
+			for from := part * rows; from < min((part+1)*rows, m); from += few {
+				to := min(from+few, m)
+				x.similarities(units[i*x.dim:], x.some(from, to, unpacked), scores[from:to])
 			}
 		})
 		found[i] = see(make([]Neighbor, 0, k), scores, 0, k)
@@ -151,9 +206,14 @@ func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32
 	return found, nil
 }
 
-// similarity is that of a unit vector to a row.
-func (x *Index) similarity(unit []float32, row int) float32 {
-	return gonum.Implementation{}.Sdot(x.dim, unit, 1, x.rows[row*x.dim:], 1)
+// few rows of float16 are unpacked together: they stay in the caches.
+const few = 64
+
+// similarities are those of a unit vector to rows. Where rows begin in memory may change the rounding.
+func (x *Index) similarities(unit, rows, to []float32) {
+	for j := range to { // Not Sgemv, which may round equal rows differently.
+		to[j] = gonum.Implementation{}.Sdot(x.dim, unit, 1, rows[j*x.dim:], 1)
+	}
 }
 
 // searchOn compares blocks of queries with blocks of rows on a backend, the rows in the outer loop.
@@ -171,9 +231,10 @@ func (x *Index) searchOn(ctx context.Context, b compute.Backend, units []float32
 		tensors.MustMutableFlatData(t, func(to []float32) { clear(to[copy(to, values):]) })
 		return t
 	}
+	unpacked := x.room(width)
 	for from := 0; from < m; from += width {
 		to := min(from+width, m)
-		gallery := block(x.rows[from*x.dim:to*x.dim], width)
+		gallery := block(x.some(from, to, unpacked), width)
 		err := p.each(ctx, (n+height-1)/height, func(part, device int) (*tensors.Tensor, error) {
 			q := block(units[part*height*x.dim:min((part+1)*height, n)*x.dim], height)
 			s, err := p.of(device, q, gallery)
@@ -189,8 +250,11 @@ func (x *Index) searchOn(ctx context.Context, b compute.Backend, units []float32
 		}
 	}
 	inParallel(n, 8, func(i int) { // A block may round the same product differently in other columns.
-		for j, one := range found[i] {
-			found[i][j].Similarity = x.similarity(units[i*x.dim:], one.Index)
+		unpacked, one := x.room(few), make([]float32, 1)
+		for j, n := range found[i] {
+			at := unpacked[min(n.Index%few*x.dim, len(unpacked)):] // Where a query alone finds the row.
+			x.similarities(units[i*x.dim:], x.some(n.Index, n.Index+1, at), one)
+			found[i][j].Similarity = one[0]
 		}
 		slices.SortFunc(found[i], func(a, b Neighbor) int {
 			return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), a.Index-b.Index)
@@ -209,7 +273,7 @@ func see(nearest []Neighbor, similarities []float32, from, k int) []Neighbor {
 	return nearest
 }
 
-// The files of an index in its folder: NumPy arrays, float32 [N, Dim] and int64 [N].
+// The files of an index in its folder: NumPy arrays, float32 or float16 [N, Dim] and int64 [N].
 const (
 	IndexRows   = "rows.npy"
 	IndexLabels = "rows.labels.npy"
@@ -218,16 +282,23 @@ const (
 // Save writes the index into a folder that is there: rows as a NumPy array, which FAISS and hnswlib take, too, and the
 // labels if there are any.
 func (x *Index) Save(dir string) error {
-	return save(dir, []int{x.Len(), x.dim}, x.labels, slices.Chunk(x.rows, 1<<18))
+	return x.save(dir, x.Len(), x.labels, slices.Values([]*Index{x}))
 }
 
-func save(dir string, shape []int, labels []int64, parts iter.Seq[[]float32]) error {
-	if err := npy.WriteFloat32Parts(filepath.Join(dir, IndexRows), shape, parts); err != nil {
+// save writes n rows, those that are in x at each turn.
+func (x *Index) save(dir string, n int, labels []int64, turns iter.Seq[*Index]) (err error) {
+	path, shape := filepath.Join(dir, IndexRows), []int{n, x.dim}
+	if x.half {
+		err = npy.WriteFloat16Parts(path, shape, chunks(turns, func(x *Index) []uint16 { return x.halves }))
+	} else {
+		err = npy.WriteFloat32Parts(path, shape, chunks(turns, func(x *Index) []float32 { return x.rows }))
+	}
+	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, IndexLabels)
+	path = filepath.Join(dir, IndexLabels)
 	if labels != nil {
-		return npy.WriteInt64(path, labels, shape[0])
+		return npy.WriteInt64(path, labels, n)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // Of an index before.
 		return err
@@ -235,21 +306,33 @@ func save(dir string, shape []int, labels []int64, parts iter.Seq[[]float32]) er
 	return nil
 }
 
+func chunks[T any](turns iter.Seq[*Index], of func(*Index) []T) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for x := range turns {
+			for some := range slices.Chunk(of(x), 1<<18) {
+				if !yield(some) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // WriteIndex saves an index of n rows that come in parts, each of some rows, of which one is in memory at a time. It
-// stops at the first error of a part, and returns it. labels may be nil.
-func WriteIndex(dir string, n, dim int, labels []int64, parts iter.Seq2[[]float32, error]) (err error) {
+// stops at the first error of a part, and returns it. labels may be nil; half is as for [NewIndex].
+func WriteIndex(dir string, n, dim int, half bool, labels []int64, parts iter.Seq2[[]float32, error]) (err error) {
 	if n < 1 || dim < 1 || labels != nil && len(labels) != n {
 		return fmt.Errorf("retrieval: %d rows of %d values with %d labels: want at least 1 row and value, and a label for "+
 			"each row, or none", n, dim, len(labels))
 	}
-	x := &Index{dim: dim}
-	saved := save(dir, []int{n, dim}, labels, func(yield func([]float32) bool) {
+	x := &Index{dim: dim, half: half}
+	saved := x.save(dir, n, labels, func(yield func(*Index) bool) {
 		for part, failed := range parts {
 			if err = failed; err == nil {
-				x.rows = x.rows[:0]
+				x.rows, x.halves = x.rows[:0], x.halves[:0]
 				err = x.Add(&Embeddings{Values: part, Dim: dim})
 			}
-			if err != nil || !yield(x.rows) {
+			if err != nil || !yield(x) {
 				return
 			}
 		}
@@ -263,12 +346,17 @@ func WriteIndex(dir string, n, dim int, labels []int64, parts iter.Seq2[[]float3
 // OpenIndex maps the rows of a saved index into memory. The file must stay as it is until Close.
 func OpenIndex(dir string) (*Index, error) {
 	path := filepath.Join(dir, IndexRows)
-	rows, shape, unmap, err := npy.MapFloat32(path)
-	if err != nil {
-		return nil, err
+	x := &Index{}
+	var shape []int
+	var err error
+	if x.rows, shape, x.unmap, err = npy.MapFloat32(path); err != nil {
+		var other error
+		if x.halves, shape, x.unmap, other = npy.MapFloat16(path); other != nil {
+			return nil, err
+		}
+		x.half = true
 	}
-	x := &Index{rows: rows, unmap: unmap}
-	if len(shape) != 2 || len(rows) == 0 {
+	if len(shape) != 2 {
 		return nil, errors.Join(fmt.Errorf("%s: shape %v, want [N, D]", path, shape), x.Close())
 	}
 	x.dim = shape[1]
@@ -303,9 +391,10 @@ func (x *Index) WriteFvecs(path string) error {
 	}
 	defer func() { _ = f.Cleanup() }()
 	w := bufio.NewWriter(f)
-	for row := range slices.Chunk(x.rows, x.dim) {
+	unpacked := x.room(1)
+	for i := range x.Len() {
 		if err := errors.Join(binary.Write(w, binary.LittleEndian, int32(x.dim)),
-			binary.Write(w, binary.LittleEndian, row)); err != nil {
+			binary.Write(w, binary.LittleEndian, x.some(i, i+1, unpacked))); err != nil {
 			return err
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
-func indexOf(t testing.TB, e *Embeddings) *Index {
+func indexOf(t testing.TB, e *Embeddings, half bool) *Index {
 	t.Helper()
-	x, err := NewIndex(e.Dim)
+	x, err := NewIndex(e.Dim, half)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,9 +44,15 @@ func normal(rng *rand.Rand, n, dim, classes int) *Embeddings {
 
 // An index finds what sorting all similarities finds, one query and many, in memory and in a file, and keeps ties in
 // order.
-func TestIndex(t *testing.T) { backendtest.OnEach(t, testIndex) }
+func TestIndex(t *testing.T) {
+	for name, half := range map[string]bool{"float32": false, "float16": true} {
+		t.Run(name, func(t *testing.T) {
+			backendtest.OnEach(t, func(t *testing.T, b compute.Backend) { testIndex(t, b, half) })
+		})
+	}
+}
 
-func testIndex(t *testing.T, b compute.Backend) {
+func testIndex(t *testing.T, b compute.Backend, half bool) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	e, q := normal(rng, 300, 9, 5), normal(rng, 40, 9, 5)
 	copy(e.Values[250*9:], e.Values[7*9:8*9])
@@ -55,7 +61,7 @@ func testIndex(t *testing.T, b compute.Backend) {
 	blockSize = 40 * 32 // Several blocks of rows.
 	defer func() { blockSize = old }()
 
-	x, dir := indexOf(t, e), t.TempDir()
+	x, dir := indexOf(t, e, half), t.TempDir()
 	if err := x.Save(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -76,9 +82,12 @@ func testIndex(t *testing.T, b compute.Backend) {
 			if err != nil || !slices.Equal(one[0], found) {
 				t.Errorf("query %d alone: %v, beside others: %v, %v", i, one[0], found, err)
 			}
-			want := byLoops(q.Values[i*9:(i+1)*9], e)
+			want, near := byLoops(q.Values[i*9:(i+1)*9], e), 1e-6
+			if half {
+				near = 5e-4
+			}
 			for j, n := range found {
-				if n.Index != want[j].Index || math.Abs(float64(n.Similarity-want[j].Similarity)) > 1e-6 {
+				if n.Index != want[j].Index && !half || math.Abs(float64(n.Similarity-want[j].Similarity)) > near {
 					t.Errorf("query %d, neighbor %d: %v, want %v", i, j, n, want[j])
 				}
 			}
@@ -101,7 +110,8 @@ func testIndex(t *testing.T, b compute.Backend) {
 	}
 	raw, err := os.ReadFile(path)
 	first := math.Float32frombits(binary.LittleEndian.Uint32(raw[4:]))
-	if err != nil || len(raw) != 298*40 || !bytes.Equal(raw[40:44], []byte{9, 0, 0, 0}) || first != x.rows[0] {
+	if err != nil || len(raw) != 298*40 || !bytes.Equal(raw[40:44], []byte{9, 0, 0, 0}) ||
+		first != x.some(0, 1, x.room(1))[0] {
 		t.Error(err, len(raw))
 	}
 }
@@ -129,7 +139,7 @@ func byLoops(query []float32, e *Embeddings) []Neighbor {
 
 func TestIndexRefuses(t *testing.T) {
 	t.Parallel()
-	x := indexOf(t, &Embeddings{Values: []float32{1, 0, 0, 1}, Dim: 2, Labels: []int64{1, 2}})
+	x := indexOf(t, &Embeddings{Values: []float32{1, 0, 0, 1}, Dim: 2, Labels: []int64{1, 2}}, false)
 	search := func(queries []float32, k int) error {
 		_, err := x.Search(t.Context(), nil, queries, k)
 		return err
@@ -139,7 +149,7 @@ func TestIndexRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(damaged, IndexRows), []byte("no array"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, none := NewIndex(0)
+	_, none := NewIndex(0, false)
 	nan := float32(math.NaN())
 	for _, c := range []struct {
 		err  error
@@ -180,8 +190,8 @@ func TestWriteIndex(t *testing.T) {
 			}
 		}
 	}
-	whole, dir := indexOf(t, &Embeddings{Values: values, Dim: 2, Labels: []int64{5, 6, 7}}), t.TempDir()
-	if err := WriteIndex(dir, 3, 2, []int64{5, 6, 7}, parts(2, 1)); err != nil {
+	whole, dir := indexOf(t, &Embeddings{Values: values, Dim: 2, Labels: []int64{5, 6, 7}}, false), t.TempDir()
+	if err := WriteIndex(dir, 3, 2, false, []int64{5, 6, 7}, parts(2, 1)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := OpenIndex(dir)
@@ -196,10 +206,12 @@ func TestWriteIndex(t *testing.T) {
 	}
 	none := t.TempDir()
 	for what, err := range map[string]error{
-		"too few":  WriteIndex(none, 3, 2, nil, parts(2)),
-		"labels":   WriteIndex(none, 3, 2, []int64{1}, parts(3)),
-		"an error": WriteIndex(none, 3, 2, nil, func(yield func([]float32, error) bool) { yield(nil, errors.New("x")) }),
-		"NaN": WriteIndex(none, 1, 2, nil, func(yield func([]float32, error) bool) {
+		"too few": WriteIndex(none, 3, 2, false, nil, parts(2)),
+		"labels":  WriteIndex(none, 3, 2, false, []int64{1}, parts(3)),
+		"an error": WriteIndex(none, 3, 2, false, nil, func(yield func([]float32, error) bool) {
+			yield(nil, errors.New("x"))
+		}),
+		"NaN": WriteIndex(none, 1, 2, true, nil, func(yield func([]float32, error) bool) {
 			yield([]float32{1, float32(math.NaN())}, nil)
 		}),
 	} {

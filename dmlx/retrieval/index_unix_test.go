@@ -4,6 +4,7 @@ package retrieval
 
 import (
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -14,13 +15,13 @@ import (
 func BenchmarkIndex(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	e, q := normal(rng, 100_000, 128, 100), normal(rng, 1000, 128, 100)
-	x := indexOf(b, e)
 	choice, err := backend.Open()
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, n := range map[string]int{"one": 1, "thousand": 1000} {
+	for name, n := range map[string]int{"one": 1, "thousand": 1000, "one-float16": 1, "thousand-float16": 1000} {
 		b.Run(name, func(b *testing.B) {
+			x := indexOf(b, e, strings.HasSuffix(name, "float16"))
 			var from, to syscall.Rusage
 			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &from)
 			for b.Loop() {

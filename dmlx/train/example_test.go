@@ -150,7 +150,7 @@ func ExampleTrainer_Embed() {
 	fitted := must(train.Fit(ctx, data, tiny, nil))
 	photos := must(trainer.Embed(ctx, fitted.Config, fitted.Weights, data, data.Test, nil))
 
-	index := must(retrieval.NewIndex(photos.Dim))
+	index := must(retrieval.NewIndex(photos.Dim, false))
 	if err := index.Add(photos); err != nil {
 		log.Fatal(err)
 	}

@@ -133,6 +133,15 @@ func TestGalleryOfFeatures(t *testing.T) {
 	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
 		t.Errorf("%v", got)
 	}
+	object(t, "gallery", "index", "--features", x, "--out", in("half"), "--half")
+	raw, err := os.ReadFile(filepath.Join(in("half"), "rows.npy"))
+	if err != nil || !strings.Contains(string(raw[:64]), "<f2") {
+		t.Errorf("%v %.64q", err, raw)
+	}
+	v = object(t, "gallery", "query", in("half"), "--features", asked, "--k", "2")
+	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
+		t.Errorf("as float16: %v", got)
+	}
 	// An index stays whole if the next one fails, and can be indexed itself.
 	for _, bad := range []string{in("none.npy"), write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)} {
 		if code, _, stderr := invoke(t, "gallery", "index", "--features", bad, "--out", in("G")); !failed(code) {

@@ -65,6 +65,7 @@ func NewGallery(a *cli.App) *cobra.Command {
 func newGalleryIndex(a *cli.App) *cobra.Command {
 	var of galleryNetwork
 	var out string
+	var half bool
 	cmd := &cobra.Command{
 		Use:   "index --images DIR --weights W --out G",
 		Short: "Keep the embeddings of images, or of given features, to be searched",
@@ -111,7 +112,7 @@ that are paths of images.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, f.close()) }()
-			if err := retrieval.WriteIndex(out, f.rows, f.width, f.labels, f.parts(cmd.Context())); err != nil {
+			if err := retrieval.WriteIndex(out, f.rows, f.width, half, f.labels, f.parts(cmd.Context())); err != nil {
 				return err
 			}
 			names := filepath.Join(out, galleryNames)
@@ -132,6 +133,7 @@ that are paths of images.`,
 	f.StringVar(&of.Weights, "weights", "", "weights as dmlx embed takes them, or a run's name")
 	f.StringVar(&of.Images, "images", "", "folder of JPEG and PNG files, or of a folder of them for each class")
 	f.StringVar(&of.Features, "features", "embedding", "gap or embedding; or rows [N, F] (.npy) in place of images")
+	f.BoolVar(&half, "half", false, "keep rows as float16, in half of the memory: similarities change by less than 0.0005")
 	f.StringVar(&out, "out", "", "folder to write")
 	cli.Require(cmd, "out")
 	return cmd
