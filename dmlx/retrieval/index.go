@@ -69,7 +69,7 @@ func (x *Index) Add(e *Embeddings) error {
 	case x.Len() > 0 && (x.labels == nil) != (e.Labels == nil):
 		return errors.New("retrieval: want labels for all rows of an index, or for none")
 	}
-	if err := finiteRows(e.Values, x.dim); err != nil {
+	if err := finite(e.Values, x.dim, ""); err != nil {
 		return err
 	}
 	from := x.Len() * x.dim
@@ -122,15 +122,6 @@ func (x *Index) room(n int) []float32 {
 	return make([]float32, n*x.dim)
 }
 
-func finiteRows(values []float32, dim int) error {
-	for i, v := range values {
-		if v-v != 0 {
-			return fmt.Errorf("retrieval: row %d, column %d is %v: want finite values", i/dim, i%dim, v)
-		}
-	}
-	return nil
-}
-
 // Remove takes rows out. Those behind them move up.
 func (x *Index) Remove(rows ...int) error {
 	out := map[int]bool{}
@@ -176,7 +167,7 @@ func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32
 	case m == 0:
 		return nil, errors.New("retrieval: the index is empty")
 	}
-	if err := finiteRows(queries, x.dim); err != nil {
+	if err := finite(queries, x.dim, ""); err != nil {
 		return nil, err
 	}
 	e := &Embeddings{Values: queries, Dim: x.dim}

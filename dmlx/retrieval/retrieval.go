@@ -13,7 +13,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -157,9 +156,13 @@ func check(e *Embeddings, what string) error {
 		return fmt.Errorf("retrieval: %s: %d values are not %d rows (one per label) of dimension %d", what, len(e.Values),
 			len(e.Labels), e.Dim)
 	}
-	for i, v := range e.Values {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return fmt.Errorf("retrieval: %s: row %d, column %d is %g", what, i/e.Dim, i%e.Dim, v)
+	return finite(e.Values, e.Dim, what+": ")
+}
+
+func finite(values []float32, dim int, of string) error {
+	for i, v := range values {
+		if v-v != 0 {
+			return fmt.Errorf("retrieval: %srow %d, column %d is %g: want finite values", of, i/dim, i%dim, v)
 		}
 	}
 	return nil

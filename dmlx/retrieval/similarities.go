@@ -254,15 +254,6 @@ func (p *product) each(ctx context.Context, n int, similarities func(k, device i
 		return nil
 	}
 	devices := len(p.host)
-	if devices == 1 {
-		for k := range n {
-			if err := fetch(k, 0); err != nil {
-				return err
-			}
-			see(k, 0)
-		}
-		return nil
-	}
 	fetched := make([]chan error, devices)
 	start := func(k int) {
 		if k < n {
