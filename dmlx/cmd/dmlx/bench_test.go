@@ -296,6 +296,9 @@ func (s *session) cell(ctx context.Context) error {
 	if err := l.Setup(ctx); err != nil {
 		return err
 	}
+	if err := l.Ready(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
 		return err

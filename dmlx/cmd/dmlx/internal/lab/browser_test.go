@@ -65,7 +65,6 @@ func TestCellsInBrowser(t *testing.T) {
 	if err := l.writeSettings(); err != nil {
 		t.Fatal(err)
 	}
-	l.shown = true
 	l.step("something that a cell does not need", false)
 	defer l.step("something that a cell does not need", true)
 	l.Folder, l.Store = t.TempDir(), t.TempDir()

@@ -35,9 +35,9 @@ var kernelScript []byte
 // newKernelSpec returns the kernelspec of GoNB, which a script starts, with this checkout in each notebook's workspace,
 // so that cells import its packages and see edits at once. A cell's errors are plain text, which the extension cuts to
 // what matters, in place of GoNB's markup with the source of the whole program.
-func newKernelSpec(script, tools, gopls, root, cache, goFlags, experiment string) kernelSpec {
+func newKernelSpec(script, tools, gopls, root, ready, cache, goFlags, experiment string) kernelSpec {
 	spec := kernelSpec{
-		Argv:        []string{"/bin/sh", script, tools, gopls, root, "{connection_file}"},
+		Argv:        []string{"/bin/sh", script, tools, gopls, root, "{connection_file}", ready},
 		DisplayName: KernelTitle,
 		Language:    "go",
 		// GoNB passes the message on to the cell's program; a signal would also reach "go build".
@@ -81,7 +81,8 @@ func (l *Lab) writeKernel(goFlags string) error {
 		return fmt.Errorf("GoNB cannot use a checkout with a comma in its path: %s", l.Root)
 	}
 	script := filepath.Join(l.checkout(), "kernel.sh")
-	spec := newKernelSpec(script, l.toolsDir, l.goplsDir, l.Root, l.Cache, goFlags, os.Getenv("GOEXPERIMENT"))
+	spec := newKernelSpec(script, l.toolsDir, l.goplsDir, l.Root, l.cellsFile(), l.Cache, goFlags,
+		os.Getenv("GOEXPERIMENT"))
 	data, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {
 		return err

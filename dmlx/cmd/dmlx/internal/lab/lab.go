@@ -71,12 +71,13 @@ type Lab struct {
 	// Preset is the preset of the notebooks' runs; "" leaves it to them.
 	Preset string
 
-	toolsDir, goplsDir, versions string // Set by Setup.
-	spec                         []byte // The kernelspec, set by Setup.
+	toolsDir, goplsDir, versions, key string // Set by Setup.
+	spec                              []byte // The kernelspec, set by Setup.
+
+	cells *errgroup.Group // Sets up what runs cells.
 
 	mu    sync.Mutex
 	doing []string // The steps that run.
-	shown bool     // Whether JupyterLab is told of them.
 
 	// Warn is told what the set-up could not do, where JupyterLab works without it. It may be nil.
 	Warn func(message string)
@@ -104,9 +105,9 @@ func (l *Lab) tools(versions string) string { return l.dir("tools-" + hash([]byt
 // checkout returns the folder for the files that depend on the path of the checkout: kernelspecs and stamps.
 func (l *Lab) checkout() string { return l.dir("checkout-" + hash([]byte(l.Root))) }
 
-// Setup installs what is missing for JupyterLab to open and a cell to run; [Lab.Finish] does the rest. If nothing is
-// missing, it takes milliseconds. It may be interrupted at any time: each part gets a stamp when it is complete, and a
-// part without a stamp is installed again.
+// Setup installs what is missing for JupyterLab to open. What runs cells is installed meanwhile and after it; see
+// [Lab.Ready]. [Lab.Finish] does the rest. If nothing is missing, it takes milliseconds. It may be interrupted at any
+// time: each part gets a stamp when it is complete, and a part without a stamp is installed again.
 func (l *Lab) Setup(ctx context.Context) error {
 	if runtime.GOOS == "windows" {
 		return errors.New("lab does not run on Windows, since its kernel is a shell script: use WSL")
@@ -139,11 +140,19 @@ func (l *Lab) Setup(ctx context.Context) error {
 		return err
 	}
 	l.versions, l.toolsDir, l.goplsDir = versions, l.tools(versions), l.goplsFolder(versions)
-	group, ctx := errgroup.WithContext(ctx) // Python loads and compiles as long as Go does.
-	group.Go(func() error { return l.setupPython(ctx) })
-	group.Go(func() error { return cmp.Or(l.setupTools(ctx, goTool), l.setupModules(ctx, goTool)) })
-	if err := group.Wait(); err != nil {
+	if l.key, err = l.warmKey(); err != nil {
 		return err
+	}
+	python := make(chan error, 1)
+	l.cells, ctx = errgroup.WithContext(ctx) // Python loads and compiles as long as Go does.
+	l.cells.Go(func() error { return l.setupCells(ctx, goTool) })
+	l.cells.Go(func() error {
+		err := l.setupPython(ctx)
+		python <- err
+		return err
+	})
+	if err := <-python; err != nil {
+		return l.cells.Wait() // It may have been the other that failed.
 	}
 	if err := l.writeKernel(goFlags); err != nil {
 		return err
@@ -151,8 +160,11 @@ func (l *Lab) Setup(ctx context.Context) error {
 	return l.writeSettings()
 }
 
+// Ready waits until a cell can run. Call Setup first.
+func (l *Lab) Ready() error { return l.cells.Wait() }
+
 // Finish completes the set-up: what completes code, and the compiled packages of notebooks. Both go on side by side
-// while JupyterLab is used, which shows them in its status bar. Call Setup first.
+// while JupyterLab is used, which shows them in its status bar. Call Ready first.
 func (l *Lab) Finish(ctx context.Context) error {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -163,28 +175,32 @@ func (l *Lab) Finish(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }()
-	l.mu.Lock()
-	l.shown = true
-	l.mu.Unlock()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.setupGopls(ctx, goTool) })
-	group.Go(func() error { return l.setupWarm(ctx, goTool) })
+	group.Go(func() error { return l.setupWarm(ctx) })
 	return group.Wait()
 }
 
-// setupModules downloads the modules of go.mod. GoNB resolves all of them in a cell and downloads none, and building
-// this program has downloaded only some.
-func (l *Lab) setupModules(ctx context.Context, goTool string) error {
-	if key, err := l.warmKey(); err != nil || stamped(l.checkout(), key) {
-		return err
+// cellsFile returns the path of a file that is there if cells can run. Kernels wait for it.
+func (l *Lab) cellsFile() string { return filepath.Join(l.checkout(), "cells-"+l.key) }
+
+// setupCells downloads the modules of go.mod, since GoNB resolves all of them in a cell and downloads none and building
+// this program has downloaded only some, and installs go.mod's tool block, which has GoNB.
+func (l *Lab) setupCells(ctx context.Context, goTool string) error {
+	ready := l.cellsFile()
+	if _, err := os.Stat(ready); err == nil && stamped(l.toolsDir, "") {
+		return nil
 	}
-	const step = "the Go modules that notebooks use"
+	const step = "GoNB, which runs cells"
 	l.step(step, false)
 	defer l.step(step, true)
 	if _, err := l.command(ctx, l.Root, nil, goTool, "mod", "download"); err != nil {
 		return fmt.Errorf("go mod download failed: %w", err)
 	}
-	return nil
+	if err := l.setupTools(ctx, goTool); err != nil {
+		return err
+	}
+	return writeFiles(map[string][]byte{ready: nil})
 }
 
 // setupPython creates the Python environment.
@@ -202,7 +218,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	}
 	step := "a Python environment with " + strings.Replace(firstRequirement("jupyterlab"), "==", " ", 1)
 	l.step(step, false)
-	if _, err := l.command(ctx, "", l.setupEnviron(), python, "-I", "-m", "venv", dir); err != nil {
+	if _, err := l.command(ctx, "", l.setupEnviron(), python, "-I", "-m", "venv", "--without-pip", dir); err != nil {
 		return fmt.Errorf("%s -m venv failed: %w", python, err)
 	}
 	if err := durable.WriteFile(filepath.Join(dir, "requirements.txt"), requirements, 0o644); err != nil {
@@ -241,7 +257,11 @@ func (l *Lab) writeSettings() error {
 			return err
 		}
 	}
-	return writeFiles(files)
+	err := writeFiles(files)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tell()
+	return err
 }
 
 func (l *Lab) hasPython() bool {
@@ -249,12 +269,22 @@ func (l *Lab) hasPython() bool {
 	return err == nil && stamped(l.venv(), "")
 }
 
-// pipArgs returns the arguments of Python that install the requirements into the environment: wheels with one of the
-// hashes, since a source distribution would run code and need others without hashes. The user's settings of pip still
-// choose the package index, but not the target folder: arguments, even empty ones, override variables and files.
+// runPip runs the pip that comes with Python from its wheel, as ensurepip does, which would first install it.
+const runPip = `import ensurepip, glob, os, runpy, sys, sysconfig
+folders = sysconfig.get_config_var("WHEEL_PKG_DIR"), os.path.join(os.path.dirname(ensurepip.__file__), "_bundled")
+wheels = [w for folder in folders if folder for w in sorted(glob.glob(os.path.join(folder, "pip-*.whl")))]
+if not wheels: sys.exit("this Python's ensurepip has no wheel of pip")
+sys.path.insert(0, wheels[-1])
+runpy.run_module("pip", run_name="__main__", alter_sys=True)`
+
+// pipArgs returns the arguments of Python that install the requirements, which are complete, into the environment:
+// wheels with one of the hashes, since a source distribution would run code and need others without hashes. The user's
+// settings of pip still choose the package index, but not the target folder: arguments, even empty ones, override
+// variables and files.
 func pipArgs(dir string) []string {
-	return []string{"-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir",
-		"--no-user", "--target=", "--prefix=" + dir, "--require-hashes", "--only-binary=:all:", "-r", "requirements.txt"}
+	return []string{"-I", "-c", runPip, "install", "--quiet", "--disable-pip-version-check", "--no-input",
+		"--no-cache-dir", "--no-user", "--target=", "--prefix=" + dir, "--no-deps", "--require-hashes",
+		"--only-binary=:all:", "-r", "requirements.txt"}
 }
 
 // FindPython returns the path and version of a Python that can create the environment. Its error says what to install.
@@ -310,20 +340,16 @@ func (l *Lab) goSettings(ctx context.Context, goTool string) (toolVersions, goFl
 
 // setupTools installs go.mod's tool block.
 func (l *Lab) setupTools(ctx context.Context, goTool string) error {
-	dir := l.toolsDir
-	if stamped(dir, "") {
+	if stamped(l.toolsDir, "") {
 		return nil
 	}
-	const step = "GoNB and goimports"
-	l.step(step, false)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(l.toolsDir, 0o755); err != nil {
 		return err
 	}
-	if _, err := l.command(ctx, l.Root, append(os.Environ(), "GOBIN="+dir), goTool, "install", "tool"); err != nil {
+	if _, err := l.command(ctx, l.Root, append(os.Environ(), "GOBIN="+l.toolsDir), goTool, "install", "tool"); err != nil {
 		return fmt.Errorf("go install tool failed: %w", err)
 	}
-	l.step(step, true)
-	return stamp(dir, "")
+	return stamp(l.toolsDir, "")
 }
 
 // gopls is the language server with which GoNB completes code. It needs a version of golang.org/x/tools of its own, so
@@ -381,12 +407,8 @@ func (l *Lab) setupGopls(ctx context.Context, goTool string) error {
 
 // setupWarm runs a notebook that imports the packages of all notebooks. This fills Go's build cache and shows that the
 // set-up works. It is run again when the modules change.
-func (l *Lab) setupWarm(ctx context.Context, goTool string) error {
-	key, err := l.warmKey()
-	if err != nil {
-		return err
-	}
-	if stamped(l.checkout(), key) {
+func (l *Lab) setupWarm(ctx context.Context) error {
+	if stamped(l.checkout(), l.key) {
 		return nil
 	}
 	const step = "the Go packages that notebooks use (compiled once)"
@@ -399,7 +421,7 @@ func (l *Lab) setupWarm(ctx context.Context, goTool string) error {
 		return fmt.Errorf("the first cells failed: %w", err)
 	}
 	l.step(step, true)
-	return stamp(l.checkout(), key)
+	return stamp(l.checkout(), l.key)
 }
 
 // warmKey returns the stamp of a checkout whose packages are compiled.
@@ -436,14 +458,17 @@ func (l *Lab) step(step string, done bool) {
 	if !done {
 		l.doing = append(l.doing, step)
 	}
-	if l.shown { // The extension reads it.
-		if data, err := json.Marshal(map[string]any{"doing": append([]string{}, l.doing...)}); err == nil {
-			path := filepath.Join(l.kernelPath(), "labextensions", extensionName, "static", "setup.json")
-			_ = durable.WriteFile(path, data, 0o644)
-		}
-	}
+	l.tell()
 	if l.Progress != nil {
 		l.Progress(step, done)
+	}
+}
+
+// tell writes the steps that run for the extension, once its folder is there.
+func (l *Lab) tell() {
+	if data, err := json.Marshal(map[string]any{"doing": append([]string{}, l.doing...)}); err == nil {
+		path := filepath.Join(l.kernelPath(), "labextensions", extensionName, "static", "setup.json")
+		_ = durable.WriteFile(path, data, 0o644)
 	}
 }
 

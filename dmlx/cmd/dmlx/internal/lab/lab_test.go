@@ -35,9 +35,9 @@ func newLab(t *testing.T) *Lab {
 }
 
 func TestKernelSpec(t *testing.T) {
-	spec := newKernelSpec("/c/kernel.sh", "/t", "/p", "/some where/dml", "/c", "-mod=mod -buildvcs=false --mod=vendor",
-		"greenteagc")
-	want := []string{"/bin/sh", "/c/kernel.sh", "/t", "/p", "/some where/dml", "{connection_file}"}
+	spec := newKernelSpec("/c/kernel.sh", "/t", "/p", "/some where/dml", "/k/cells-1", "/c",
+		"-mod=mod -buildvcs=false --mod=vendor", "greenteagc")
+	want := []string{"/bin/sh", "/c/kernel.sh", "/t", "/p", "/some where/dml", "{connection_file}", "/k/cells-1"}
 	if !slices.Equal(spec.Argv, want) {
 		t.Errorf("argv %q, want %q", spec.Argv, want)
 	}
@@ -52,7 +52,7 @@ func TestKernelSpec(t *testing.T) {
 	}
 	if runtime.GOARCH == "amd64" {
 		for given, want := range map[string]string{"": "simd", "simd": "simd", "greenteagc,simd": "greenteagc,simd"} {
-			if got := newKernelSpec("k", "t", "p", "r", "c", "", given).Env["GOEXPERIMENT"]; got != want {
+			if got := newKernelSpec("k", "t", "p", "r", "f", "c", "", given).Env["GOEXPERIMENT"]; got != want {
 				t.Errorf("GOEXPERIMENT=%s becomes %s, want %s", given, got, want)
 			}
 		}
@@ -134,7 +134,7 @@ func TestSetupPython(t *testing.T) {
 echo "$@" >>` + log + `
 env >>` + log + `
 case "$*" in
-*"-m venv "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+*"-m venv "*) mkdir -p "$5/bin" && cp "$0" "$5/bin/python" ;;
 *" -c "*) echo 3.12.1 ;;
 esac
 `
@@ -163,15 +163,15 @@ esac
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, told, _ := strings.Cut(string(data), "-I -m venv "+l.venv()+"\n") // After the search for a Python.
+	_, told, _ := strings.Cut(string(data), "-I -m venv --without-pip "+l.venv()+"\n") // After the search for a Python.
 	if told == "" {
 		t.Fatalf("no environment was made: %s", data)
 	}
 	if strings.Contains(told, "=/user\n") {
 		t.Errorf("the user's set-up is in reach: %s", told)
 	}
-	for _, want := range []string{"-I -m pip install ",
-		" --no-user --target= --prefix=" + l.venv() + " --require-hashes --only-binary=:all: -r requirements.txt\n",
+	for _, want := range []string{`run_module("pip", run_name="__main__", alter_sys=True) install --quiet `,
+		" --no-user --target= --prefix=" + l.venv() + " --no-deps --require-hashes --only-binary=:all: -r requirements.txt\n",
 		"TMPDIR=" + l.dir("tmp") + "\n", "PIP_INDEX_URL=https://index.example/simple\n"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %q in %s", want, told)

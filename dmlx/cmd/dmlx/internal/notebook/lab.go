@@ -151,15 +151,23 @@ network. Run only notebooks that you trust.`,
 			if err := setUp(cmd.Context(), a, l); err != nil {
 				return err
 			}
+			ctx, fail := context.WithCancelCause(cmd.Context())
 			var behind sync.WaitGroup
 			defer behind.Wait()
-			behind.Go(func() { finish(cmd.Context(), a, l) })
+			defer fail(nil)
+			behind.Go(func() {
+				if err := l.Ready(); err != nil {
+					fail(err) // JupyterLab is of no use.
+					return
+				}
+				finish(ctx, a, l)
+			})
 			if !own || l.Folder == "" {
-				go labPage(cmd.Context(), a, l.Root, folder) // It takes longer than JupyterLab the first time.
+				go labPage(ctx, a, l.Root, folder) // It takes longer than JupyterLab the first time.
 			}
 			done := func() {}
 			defer func() { done() }()
-			err = l.Serve(cmd.Context(), free, open, func(url string) {
+			err = l.Serve(ctx, free, open, func(url string) {
 				a.Logf("JupyterLab is at")
 				_ = a.Print(map[string]string{"url": url}, url)
 				a.Logf("Ctrl-C stops it.")
@@ -171,7 +179,7 @@ network. Run only notebooks that you trust.`,
 				a.Logf("JupyterLab has stopped.")
 				return nil // An interrupt is the normal end.
 			}
-			return err
+			return cmp.Or(context.Cause(ctx), err)
 		},
 	}
 	flags := cmd.Flags()
@@ -341,6 +349,9 @@ func setUp(ctx context.Context, a *cli.App, l *lab.Lab) error {
 // setUpWhole sets up all that cells need.
 func setUpWhole(ctx context.Context, a *cli.App, l *lab.Lab) error {
 	if err := setUp(ctx, a, l); err != nil {
+		return err
+	}
+	if err := l.Ready(); err != nil {
 		return err
 	}
 	return l.Finish(ctx)

@@ -4,6 +4,8 @@
  * - cells are sent one by one, and Stop, a failure or a restart drops those that wait;
  * - a cell keeps its old outputs until it has something new to show, and progress lines appear beside them. If it is
  *   stopped before that, they stay; if it fails, they come after the error, dimmed, as those of the earlier run;
+ * - a form in a cell, which is live as long as its program runs, leaves its pictures when other cells wait or Run All
+ *   has run it, and a click on its last line runs it again;
  * - a cell that shows nothing for a second says what it waits for, and so do completion and hover;
  * - errors of the compiler and panics are cut to their message and the line of the cell;
  * - JupyterLab's shortcuts work in the frame of a live page;
@@ -83,6 +85,11 @@
   /* The line that says what one waits for. */
 
   // attach is called twice a second and puts the line where it belongs.
+  const setupOf = (what) => {
+    if (!what.startsWith("compiling")) return what;
+    if (doing.some((step) => step.includes("GoNB"))) return "waiting for GoNB, which is set up once";
+    return doing.some((step) => step.includes("packages")) ? "compiling, the first time with all packages" : what;
+  };
   const showWait = (attach) => {
     const node = document.createElement("div");
     node.className = "dmlx-wait";
@@ -91,7 +98,7 @@
     const show = () => {
       const seconds = Math.floor((Date.now() - began) / 1000);
       node.hidden = hidden || seconds < 1;
-      node.textContent = `${what}: ${seconds} s`;
+      node.textContent = `${setupOf(what)}: ${seconds} s`;
       attach(node);
     };
     const timer = setInterval(show, 500);
@@ -139,10 +146,10 @@
   /* Execution. */
 
   // The cells that one kernel runs: the end of the last one, how many there are, a number that changes when those that
-  // wait are dropped, the line of the one that runs, and the timer of Stop.
+  // wait are dropped, the line of the one that runs, the timer of Stop, and those that were asked for at once.
   const queues = new WeakMap();
   const queueOf = (sessionContext) => {
-    if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null});
+    if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null, batch: null});
     return queues.get(sessionContext);
   };
 
@@ -273,9 +280,13 @@
       cell.model.stateChanged.connect(() => showPrompt(cell));
     }
     const queue = queueOf(sessionContext), round = queue.round, before = queue.last, wait = showWait(onCell(cell));
+    // Run All asks for its cells at once.
+    if (!queue.batch) setTimeout(() => { queue.batch = null; });
+    const batch = queue.batch = queue.batch || {size: 0};
+    batch.size++;
     // A cell that is run again ends its own panel, which would otherwise make it wait.
     for (const panel of cell.outputArea.node.querySelectorAll(".dmlx-panel")) panel.dispatchEvent(new Event("dmlx-end"));
-    let ended;
+    let ended, yielding;
     queue.last = new Promise((resolve) => { ended = resolve; });
     let ok = false;
     try {
@@ -291,10 +302,15 @@
       }
       queue.running = wait;
       wait.restart(); // The seconds are those of this cell alone.
-      wait.say(doing.some((step) => step.includes("packages")) ? "compiling, the first time with all packages" : "compiling and running");
+      wait.say("compiling and running");
+      yielding = setInterval(() => {
+        if (batch.size === 1 && queue.length === 1) return;
+        for (const panel of cell.outputArea.node.querySelectorAll(".dmlx-panel")) panel.dispatchEvent(new Event("dmlx-yield"));
+      }, repeatEvery);
       ok = await runOne(runCell, options, queue, wait);
       return ok;
     } finally {
+      clearInterval(yielding);
       if (queue.running === wait) {
         if (!ok) queue.round++;
         clearInterval(queue.stopping);
@@ -337,6 +353,7 @@
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
     @media (max-width: 50rem) { .jp-RenderedHTML :is(td, th) { padding: 2px 4px !important; } }
     .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
+    .dmlx-still > div:last-child { cursor: pointer; color: var(--jp-content-link-color); }
     .dmlx-earlier { color: var(--jp-ui-font-color2); border-top: 1px solid var(--jp-border-color2); margin-top: 6px; }`;
 
   /* Pictures: JupyterLab's renderer leaves their alternative text empty, which is in the output's metadata. */
@@ -395,6 +412,9 @@
           watchSetup(statusBar, Widget);
           describePictures(registry);
           hearFrames(app.commands);
+          addEventListener("click", ({target}) => { // The click has made its cell the active one.
+            if (target.closest(".dmlx-still > div:last-child")) app.commands.execute("notebook:run-cell");
+          });
           app.docRegistry.addWidgetExtension("Notebook", {createNew: (_, {path, sessionContext}) => { // The contents page has no code.
             if (path.endsWith("notebooks/index.ipynb")) sessionContext.kernelPreference = {...sessionContext.kernelPreference, shouldStart: false};
           }});
