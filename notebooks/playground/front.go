@@ -27,7 +27,8 @@ type panel struct {
 	answer func(method string, args []byte, arrays map[string][]byte) (page.Object, error)
 	// still returns what stays when the page ends: pictures by name, a line of text and HTML.
 	still func(state string) (kept, error)
-	names []string // Of the pictures, in order.
+	names []string    // Of the pictures, in order.
+	busy  func() bool // Whether something runs for which other cells wait; may be nil.
 }
 
 // kept is what stays of a panel.
@@ -37,12 +38,13 @@ type kept struct {
 }
 
 // message is one of the browser's: a beat, which a page sends every second while it is there; the page's state; the
-// wish to end; or a request for [page.Reply].
+// wish to end, at once or once it is not busy, since other cells wait; or a request for [page.Reply].
 type message struct {
-	Beat, End bool
-	Hidden    bool // Set while the page is in a hidden tab, whose browser lets it send a message a minute.
-	State     string
-	text      string
+	Beat, End, Yield bool
+
+	Hidden bool // Set while the page is in a hidden tab, whose browser lets it send a message a minute.
+	State  string
+	text   string
 }
 
 //go:embed kernel.js
@@ -187,8 +189,9 @@ func (p panel) follow(ctx context.Context, l link, id string, listen func()) err
 				fallthrough
 			case m.Beat:
 				l.send("{}") // An empty text would not arrive.
-			case m.End:
+			case m.End, m.Yield && (p.busy == nil || !p.busy()):
 				return end(ended)
+			case m.Yield:
 			case m.State != "":
 				state = m.State
 			default:

@@ -34,7 +34,9 @@
   frame.srcdoc = frame.dataset.page; // Now that its messages are heard.
   const end = () => send(JSON.stringify({end: true}));
   button.addEventListener("click", end);
-  root.addEventListener("dmlx-end", end); // The cell is run again: see the extension of "dmlx lab".
+  // The cell is run again, or other cells wait: see the extension of "dmlx lab".
+  root.addEventListener("dmlx-end", end);
+  root.addEventListener("dmlx-yield", () => send(JSON.stringify({yield: true})));
   // The program ends when it hears nothing for a while, so that it does not outlive its page.
   let last = 0;
   const timer = setInterval(() => {

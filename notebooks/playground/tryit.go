@@ -162,6 +162,11 @@ func (f *form) panel() (panel, error) {
 	e, err := newEngine(f.Rule)
 	state := "view=try&a=" + address(f.Rule)
 	return panel{title: "a rule, trained", state: state, names: []string{"recall"},
+		busy: func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.busy()
+		},
 		answer: func(method string, args []byte, arrays map[string][]byte) (page.Object, error) {
 			if method == "try" {
 				return f.try(args)
