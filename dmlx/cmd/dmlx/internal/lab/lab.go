@@ -221,10 +221,18 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if _, err := l.command(ctx, "", l.setupEnviron(), python, "-I", "-m", "venv", "--without-pip", dir); err != nil {
 		return fmt.Errorf("%s -m venv failed: %w", python, err)
 	}
-	if err := durable.WriteFile(filepath.Join(dir, "requirements.txt"), requirements, 0o644); err != nil {
-		return err
+	var group errgroup.Group
+	for i, part := range parts(string(requirements), pips) {
+		group.Go(func() error {
+			name := fmt.Sprintf("requirements%d.txt", i+1)
+			if err := durable.WriteFile(filepath.Join(dir, name), []byte(part), 0o644); err != nil {
+				return err
+			}
+			_, err := l.command(ctx, dir, l.setupEnviron(), l.python(), pipArgs(dir, name)...)
+			return err
+		})
 	}
-	if _, err := l.command(ctx, dir, l.setupEnviron(), l.python(), pipArgs(dir)...); err != nil {
+	if err := group.Wait(); err != nil {
 		return fmt.Errorf("pip could not install JupyterLab (the first set-up needs a network): %w", err)
 	}
 	l.step(step, true)
@@ -269,6 +277,22 @@ func (l *Lab) hasPython() bool {
 	return err == nil && stamped(l.venv(), "")
 }
 
+// pips is how many pips install side by side: each waits for one file after another.
+const pips = 3
+
+// parts deals the packages of requirements out to n files.
+func parts(requirements string, n int) []string {
+	out := make([]string, n)
+	at := -1
+	for line := range strings.Lines(requirements) {
+		if !strings.HasPrefix(line, " ") { // Its hashes follow.
+			at++
+		}
+		out[at%n] += line
+	}
+	return out
+}
+
 // runPip runs the pip that comes with Python from its wheel, as ensurepip does, which would first install it.
 const runPip = `import ensurepip, glob, os, runpy, sys, sysconfig
 folders = sysconfig.get_config_var("WHEEL_PKG_DIR"), os.path.join(os.path.dirname(ensurepip.__file__), "_bundled")
@@ -277,14 +301,14 @@ if not wheels: sys.exit("this Python's ensurepip has no wheel of pip")
 sys.path.insert(0, wheels[-1])
 runpy.run_module("pip", run_name="__main__", alter_sys=True)`
 
-// pipArgs returns the arguments of Python that install the requirements, which are complete, into the environment:
-// wheels with one of the hashes, since a source distribution would run code and need others without hashes. The user's
+// pipArgs returns the arguments of Python that install a file of requirements, which are complete, into the
+// environment: wheels with one of the hashes, since a source distribution would run code and need others without hashes. The user's
 // settings of pip still choose the package index, but not the target folder: arguments, even empty ones, override
 // variables and files.
-func pipArgs(dir string) []string {
+func pipArgs(dir, file string) []string {
 	return []string{"-I", "-c", runPip, "install", "--quiet", "--disable-pip-version-check", "--no-input",
 		"--no-cache-dir", "--no-user", "--target=", "--prefix=" + dir, "--no-deps", "--require-hashes",
-		"--only-binary=:all:", "-r", "requirements.txt"}
+		"--only-binary=:all:", "-r", file}
 }
 
 // FindPython returns the path and version of a Python that can create the environment. Its error says what to install.

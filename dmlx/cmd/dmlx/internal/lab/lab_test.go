@@ -171,7 +171,8 @@ esac
 		t.Errorf("the user's set-up is in reach: %s", told)
 	}
 	for _, want := range []string{`run_module("pip", run_name="__main__", alter_sys=True) install --quiet `,
-		" --no-user --target= --prefix=" + l.venv() + " --no-deps --require-hashes --only-binary=:all: -r requirements.txt\n",
+		" --no-user --target= --prefix=" + l.venv() + " --no-deps --require-hashes ",
+		" --only-binary=:all: -r requirements2.txt\n",
 		"TMPDIR=" + l.dir("tmp") + "\n", "PIP_INDEX_URL=https://index.example/simple\n"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %q in %s", want, told)
@@ -208,6 +209,15 @@ func TestRequirements(t *testing.T) {
 		if !strings.HasPrefix(name, "#") && !packages[name] {
 			t.Errorf("requirements.txt lacks %s", name)
 		}
+	}
+}
+
+// Each package is in one of the files of the pips, with its hashes.
+func TestParts(t *testing.T) {
+	got := parts("a==1 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\nb==1 \\\n    --hash=sha256:3\nc==1\n", 2)
+	want := []string{"a==1 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\nc==1\n", "b==1 \\\n    --hash=sha256:3\n"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
