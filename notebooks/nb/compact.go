@@ -88,7 +88,7 @@ func drawing(decoded image.Image) []byte {
 			best = len(kept)
 			kept = append(kept, c)
 		case rare(c):
-			best = nearest(kept, c)
+			best = slices.Index(kept, slices.MinFunc(kept, func(a, b [4]uint8) int { return apart(c, a) - apart(c, b) }))
 		default:
 			return nil
 		}
@@ -108,17 +108,6 @@ func drawing(decoded image.Image) []byte {
 		return nil
 	}
 	return b.Bytes()
-}
-
-// nearest returns the index of the color closest to c.
-func nearest(kept [][4]uint8, c [4]uint8) int {
-	best := 0
-	for i, k := range kept {
-		if apart(c, k) < apart(c, kept[best]) {
-			best = i
-		}
-	}
-	return best
 }
 
 // apart returns the largest difference of two colors in a channel.

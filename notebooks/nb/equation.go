@@ -12,15 +12,12 @@ import (
 // Equation returns the line of package dmlx that computes a numbered equation of the paper, as Markdown: the
 // declaration whose comment has "(Eq. n)". It is a link in a checkout, and words elsewhere.
 func Equation(n int) string {
-	root := ""
-	if dir, err := os.Getwd(); err == nil {
-		root = moduleAbove(dir)
-	}
+	here, _ := os.Getwd()
+	root := moduleAbove(here)
 	file, line := equation(filepath.Join(root, "dmlx"), n)
 	if root == "" || file == "" {
 		return "package `dmlx`"
 	}
-	here, _ := os.Getwd()
 	to, err := filepath.Rel(here, file)
 	if err != nil {
 		return filepath.Base(file)

@@ -42,7 +42,8 @@
   const timer = setInterval(() => {
     const candidate = globalThis.gonb_comm, now = performance.now();
     if (!root.isConnected) return clearInterval(timer); // The cell was run again, or is deleted.
-    if (!comm && candidate && (!kernel || candidate._kernel_id === kernel)) {
+    // GoNB makes it anew for a program that a busy browser does not answer at once: until then it is an earlier program's.
+    if (!listens && candidate && candidate !== comm && (!kernel || candidate._kernel_id === kernel)) {
       comm = candidate;
       comm.subscribe("/dmlx/out/" + id, (_, text) => heard(text));
     }

@@ -184,10 +184,12 @@ func TestSilenceEnds(t *testing.T) {
 
 // Requests are answered, and when the panel ends, pictures of what its page showed stay.
 func TestPanelAnswersAndEnds(t *testing.T) {
-	for _, how := range []string{"stop", "end"} {
+	for _, how := range []string{"stop", "end", "yield"} {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		b, ended := follow(ctx, rulePanel(t, Panel{Rule: mine}))
+		of, asked := rulePanel(t, Panel{Rule: mine}), 0
+		of.busy = func() bool { asked++; return asked == 1 }
+		b, ended := follow(ctx, of)
 		live := within(t, b.pages, "page")
 		if !strings.Contains(live, "#kernel&amp;amp;view=bench&amp;amp;a=cos/lin/hinge") ||
 			strings.Contains(live, `src="http`) {
@@ -225,7 +227,12 @@ func TestPanelAnswersAndEnds(t *testing.T) {
 		if how == "stop" {
 			stop()
 		} else {
-			b.messages <- message{End: true}
+			b.messages <- message{End: how == "end", Yield: how == "yield"}
+		}
+		if how == "yield" { // It was busy.
+			b.messages <- message{Beat: true}
+			within(t, b.answers, "beat of a busy panel")
+			b.messages <- message{Yield: true}
 		}
 		if last := within(t, b.pages, "last page"); strings.Contains(last, "<script") ||
 			!strings.Contains(last, "cos/con/hinge") {

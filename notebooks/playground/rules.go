@@ -55,7 +55,7 @@ func (p Panel) panel() (panel, error) {
 	answer := func(method string, args []byte, arrays map[string][]byte) (page.Object, error) {
 		out, err := e.Answer(method, args, arrays)
 		if method == "describe" && err == nil && p.Batch.N > 0 {
-			out["batch"] = page.Object{"embeddings": p.Batch.Values, "labels": int32s(p.Batch.Labels), "n": p.Batch.N,
+			out["batch"] = page.Object{"embeddings": p.Batch.Values, "labels": to[int32](p.Batch.Labels), "n": p.Batch.N,
 				"dim": p.Batch.Dim}
 		}
 		return out, err
@@ -153,7 +153,7 @@ func (s *still) ask(method string, args map[string]any, arrays map[string][]byte
 	}
 	if s.own.N > 0 && arrays == nil {
 		args["n"], args["dim"] = s.own.N, s.own.Dim
-		arrays = map[string][]byte{"embeddings": raw(s.own.Values), "labels": raw(int32s(s.own.Labels))}
+		arrays = map[string][]byte{"embeddings": raw(s.own.Values), "labels": raw(to[int32](s.own.Labels))}
 	} else if method != "diagram" && arrays == nil {
 		var b struct {
 			classes, images, dim int
@@ -191,7 +191,7 @@ func (s *still) pictures() (map[string]*figures.Figure, error) {
 	s.first = batch
 	out := make(map[string]*figures.Figure)
 	if out["matrix"], err = figures.GradientMatrix(figures.Matrix{Title: "$M$ of the batch",
-		Values: batch["M"].([]float32), Labels: int64s(batch["labels"].([]int32))}); err != nil {
+		Values: batch["M"].([]float32), Labels: to[int64](batch["labels"].([]int32))}); err != nil {
 		return nil, err
 	}
 	for name, draw := range map[string]func() (*figures.Figure, error){"diagram": s.diagram, "motion": s.motion} {
@@ -269,7 +269,7 @@ func (s *still) flow(out map[string]*figures.Figure) error {
 	if err != nil {
 		return err
 	}
-	size, positions, labels := n*dim, moved["F"].([]float32), int64s(s.first["labels"].([]int32)[:n])
+	size, positions, labels := n*dim, moved["F"].([]float32), to[int64](s.first["labels"].([]int32)[:n])
 	frame := func(k int) []float32 { // After k·stride steps.
 		if k == 0 {
 			return s.first["f"].([]float32)[:size]
@@ -308,18 +308,10 @@ func raw(of any) []byte {
 	return b.Bytes()
 }
 
-func int32s(x []int64) []int32 {
-	out := make([]int32, len(x))
+func to[T, F int32 | int64](x []F) []T {
+	out := make([]T, len(x))
 	for i, v := range x {
-		out[i] = int32(v)
-	}
-	return out
-}
-
-func int64s(x []int32) []int64 {
-	out := make([]int64, len(x))
-	for i, v := range x {
-		out[i] = int64(v)
+		out[i] = T(v)
 	}
 	return out
 }

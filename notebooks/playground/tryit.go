@@ -86,7 +86,9 @@ func (t TryIt) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	f := &form{TryIt: t, ctx: ctx, check: func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) },
-		board: board{filepath.Join(t.Store.Dir, "tryit", "leaderboard.json")}, parts: dmlx.PartsWith(t.Rule)}
+		board: board{filepath.Join(t.Store.Dir, "tryit", "leaderboard.json")}, parts: dmlx.PartsWith(t.Rule),
+		running: make(chan struct{})}
+	close(f.running)
 	f.trainer = sync.OnceValues(func() (*train.Trainer, error) {
 		choice, err := t.Open()
 		if err != nil {
@@ -123,7 +125,7 @@ type form struct {
 
 	mu      sync.Mutex
 	stop    context.CancelFunc // Of the training that runs.
-	running chan struct{}      // Closed when it has ended; nil before the first.
+	running chan struct{}      // Closed when it has ended, and before the first.
 	note    string
 	problem string
 	chart   chartState
@@ -162,11 +164,7 @@ func (f *form) panel() (panel, error) {
 	e, err := newEngine(f.Rule)
 	state := "view=try&a=" + address(f.Rule)
 	return panel{title: "a rule, trained", state: state, names: []string{"recall"},
-		busy: func() bool {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return f.busy()
-		},
+		busy: f.busy,
 		answer: func(method string, args []byte, arrays map[string][]byte) (page.Object, error) {
 			if method == "try" {
 				return f.try(args)
@@ -235,6 +233,7 @@ func (f *form) try(args []byte) (page.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	busy := f.busy()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	chart := f.chart.orEmpty(r, q.Rows)
@@ -242,7 +241,7 @@ func (f *form) try(args []byte) (page.Object, error) {
 	for i, g := range chart.groups {
 		groups[i] = page.Object{"name": g.Name, "curves": slices.Clone(g.Curves)}
 	}
-	return page.Object{"note": cmp.Or(f.note, r.Name()+": press Train"), "problem": f.problem, "more": f.busy(),
+	return page.Object{"note": cmp.Or(f.note, r.Name()+": press Train"), "problem": f.problem, "more": busy,
 		"below": below, "chart": page.Object{"about": chart.about, "epochs": chart.epochs, "reference": chart.reference,
 			"groups": groups}}, nil
 }
@@ -272,13 +271,10 @@ func others(r dmlx.Rule, rows []string) []string {
 	return slices.DeleteFunc(slices.Clone(rows), func(row string) bool { return row == r.Name() })
 }
 
-// busy reports whether a training runs. The caller holds the lock.
+// busy reports whether a training runs.
 func (f *form) busy() bool {
-	if f.running == nil {
-		return false
-	}
 	select {
-	case <-f.running:
+	case <-f.latest():
 		return false
 	default:
 		return true
@@ -287,16 +283,17 @@ func (f *form) busy() bool {
 
 // wait waits until no training runs, but not longer than most.
 func (f *form) wait(most time.Duration) {
-	f.mu.Lock()
-	running := f.running
-	f.mu.Unlock()
-	if running == nil {
-		return
-	}
 	select {
-	case <-running:
+	case <-f.latest():
 	case <-time.After(most):
 	}
+}
+
+// latest returns a channel that is closed when the latest training has ended.
+func (f *form) latest() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.running
 }
 
 // start trains a rule and rows beside it, in place of what is training.
@@ -312,9 +309,7 @@ func (f *form) start(r dmlx.Rule, rows []string, data string, network bool) {
 	go func() {
 		defer close(running)
 		defer stop()
-		if before != nil {
-			<-before
-		}
+		<-before
 		train := f.heads
 		if network {
 			train = f.network
@@ -384,18 +379,6 @@ func (f *form) features(data string) (out frozen, err error) {
 		npy.WriteInt64(out.files.TestLabels, test.Classes, len(test.Classes)))
 }
 
-// headSpecs returns the specs of a rule or loss for each seed.
-func headSpecs(p presets.Preset, o train.Objective) (specs []runs.Spec, err error) {
-	for _, seed := range p.Seeds {
-		spec, err := p.ObjectiveSpec("", presets.Objective{Objective: o}, seed)
-		if err != nil {
-			return nil, err
-		}
-		specs = append(specs, spec)
-	}
-	return specs, nil
-}
-
 // heads trains heads with a rule and the rows beside it, and adds them to the leaderboard. A row of the leaderboard
 // is not trained again.
 func (f *form) heads(ctx context.Context, r dmlx.Rule, rows []string, data string) error {
@@ -424,8 +407,12 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, rows []string, data strin
 	}
 	specs := make([][]runs.Spec, len(objectives))
 	for i, o := range objectives {
-		if specs[i], err = headSpecs(p, o); err != nil {
-			return err
+		for _, seed := range p.Seeds {
+			spec, err := p.ObjectiveSpec("", presets.Objective{Objective: o}, seed)
+			if err != nil {
+				return err
+			}
+			specs[i] = append(specs[i], spec)
 		}
 	}
 	samples, _, err := runs.TrainingData(specs[0][0], runs.DataOptions{Context: ctx})

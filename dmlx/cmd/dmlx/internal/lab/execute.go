@@ -119,20 +119,18 @@ func checkNotebook(path string) error {
 
 // excerpt returns the first line of a cell that is not just a bracket, a comment or an import.
 func excerpt(source string) string {
-	pick := ""
 	for line := range strings.Lines(source) {
 		line = strings.TrimSpace(line)
 		if len(line) < 4 || strings.HasPrefix(line, "//") || strings.HasPrefix(line, "import") ||
 			strings.HasPrefix(line, `"`) {
 			continue
 		}
-		pick = line
-		break
+		if r := []rune(line); len(r) > 60 {
+			line = string(r[:59]) + "…"
+		}
+		return line
 	}
-	if r := []rune(pick); len(r) > 60 {
-		pick = string(r[:59]) + "…"
-	}
-	return pick
+	return ""
 }
 
 // tail is a writer that keeps the last kilobytes.

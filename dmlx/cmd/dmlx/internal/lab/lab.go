@@ -166,17 +166,13 @@ func (l *Lab) Ready() error { return l.cells.Wait() }
 // Finish completes the set-up: what completes code, and the compiled packages of notebooks. Both go on side by side
 // while JupyterLab is used, which shows them in its status bar. Call Ready first.
 func (l *Lab) Finish(ctx context.Context) error {
-	goTool, err := exec.LookPath("go")
-	if err != nil {
-		return err
-	}
 	lock := flock.New(l.dir("lock-finish")) // Another JupyterLab may open meanwhile.
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.setupGopls(ctx, goTool) })
+	group.Go(func() error { return l.setupGopls(ctx) })
 	group.Go(func() error { return l.setupWarm(ctx) })
 	return group.Wait()
 }
@@ -197,8 +193,14 @@ func (l *Lab) setupCells(ctx context.Context, goTool string) error {
 	if _, err := l.command(ctx, l.Root, nil, goTool, "mod", "download"); err != nil {
 		return fmt.Errorf("go mod download failed: %w", err)
 	}
-	if err := l.setupTools(ctx, goTool); err != nil {
-		return err
+	if !stamped(l.toolsDir, "") {
+		env := append(os.Environ(), "GOBIN="+l.toolsDir)
+		if _, err := l.command(ctx, l.Root, env, goTool, "install", "tool"); err != nil {
+			return fmt.Errorf("go install tool failed: %w", err)
+		}
+		if err := stamp(l.toolsDir, ""); err != nil {
+			return err
+		}
 	}
 	return writeFiles(map[string][]byte{ready: nil})
 }
@@ -302,9 +304,9 @@ sys.path.insert(0, wheels[-1])
 runpy.run_module("pip", run_name="__main__", alter_sys=True)`
 
 // pipArgs returns the arguments of Python that install a file of requirements, which are complete, into the
-// environment: wheels with one of the hashes, since a source distribution would run code and need others without hashes. The user's
-// settings of pip still choose the package index, but not the target folder: arguments, even empty ones, override
-// variables and files.
+// environment: wheels with one of the hashes, since a source distribution would run code and need others without
+// hashes. The user's settings of pip still choose the package index, but not the target folder: arguments, even empty
+// ones, override variables and files.
 func pipArgs(dir, file string) []string {
 	return []string{"-I", "-c", runPip, "install", "--quiet", "--disable-pip-version-check", "--no-input",
 		"--no-cache-dir", "--no-user", "--target=", "--prefix=" + dir, "--no-deps", "--require-hashes",
@@ -362,20 +364,6 @@ func (l *Lab) goSettings(ctx context.Context, goTool string) (toolVersions, goFl
 	return strings.Join(versions, "\n"), strings.TrimSpace(goFlags), nil
 }
 
-// setupTools installs go.mod's tool block.
-func (l *Lab) setupTools(ctx context.Context, goTool string) error {
-	if stamped(l.toolsDir, "") {
-		return nil
-	}
-	if err := os.MkdirAll(l.toolsDir, 0o755); err != nil {
-		return err
-	}
-	if _, err := l.command(ctx, l.Root, append(os.Environ(), "GOBIN="+l.toolsDir), goTool, "install", "tool"); err != nil {
-		return fmt.Errorf("go install tool failed: %w", err)
-	}
-	return stamp(l.toolsDir, "")
-}
-
 // gopls is the language server with which GoNB completes code. It needs a version of golang.org/x/tools of its own, so
 // that it cannot be in go.mod's tool block.
 const gopls = "golang.org/x/tools/gopls@v0.21.1"
@@ -400,18 +388,15 @@ func (l *Lab) goplsFolder(versions string) string {
 }
 
 // setupGopls installs gopls. Without a network, cells run without completion.
-func (l *Lab) setupGopls(ctx context.Context, goTool string) error {
+func (l *Lab) setupGopls(ctx context.Context) error {
 	if stamped(l.goplsDir, "") {
 		return nil
 	}
 	const step = "gopls, which completes code"
 	l.step(step, false)
-	bin := filepath.Join(l.goplsDir, "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return err
-	}
-	env := append(os.Environ(), "GOBIN="+bin, "GOFLAGS=", "GOWORK=off") // The user's flags may be for go.mod.
-	_, err := l.command(ctx, l.dir("tmp"), env, goTool, "install", gopls)
+	// The user's flags may be for go.mod.
+	env := append(os.Environ(), "GOBIN="+filepath.Join(l.goplsDir, "bin"), "GOFLAGS=", "GOWORK=off")
+	_, err := l.command(ctx, l.dir("tmp"), env, "go", "install", gopls)
 	l.step(step, true)
 	switch {
 	case ctx.Err() != nil:
@@ -524,7 +509,7 @@ func (l *Lab) command(ctx context.Context, dir string, env []string, name string
 const stampName = ".complete"
 
 func stamp(dir, key string) error {
-	return durable.WriteFile(filepath.Join(dir, stampName), []byte(key), 0o644)
+	return writeFiles(map[string][]byte{filepath.Join(dir, stampName): []byte(key)})
 }
 
 func stamped(dir, key string) bool {

@@ -277,14 +277,15 @@ func TestWithoutGopls(t *testing.T) {
 		t.Fatal(err)
 	}
 	goTool := filepath.Join(t.TempDir(), "go")
+	t.Setenv("PATH", filepath.Dir(goTool)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for _, c := range []struct {
 		script   string
 		complete bool
-	}{{"echo no such host >&2; exit 1", false}, {"test \"$*\" = 'install " + gopls + "'", true}} {
+	}{{"echo no such host >&2; exit 1", false}, {"mkdir -p \"$GOBIN\" && test \"$*\" = 'install " + gopls + "'", true}} {
 		if err := os.WriteFile(goTool, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.setupGopls(t.Context(), goTool); err != nil || stamped(l.goplsDir, "") != c.complete {
+		if err := l.setupGopls(t.Context()); err != nil || stamped(l.goplsDir, "") != c.complete {
 			t.Errorf("%s: %v, complete %v", c.script, err, stamped(l.goplsDir, ""))
 		}
 	}
@@ -458,7 +459,7 @@ func TestStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.versions, l.toolsDir = versions, l.tools(versions)
-		if err := l.setupTools(t.Context(), goTool); err != nil {
+		if err := l.setupCells(t.Context(), goTool); err != nil {
 			t.Fatal(err)
 		}
 		key, err := l.warmKey()

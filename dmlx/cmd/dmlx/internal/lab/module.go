@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
 
@@ -30,9 +29,6 @@ func (l *Lab) setupModule(ctx context.Context, goTool string) error {
 	}
 	step := fmt.Sprintf("%s %s for the cells", buildinfo.Module, l.Version)
 	l.step(step, false)
-	if err := os.MkdirAll(l.Root, 0o755); err != nil {
-		return err
-	}
 	env := append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off") // In tmp there is no module.
 	if l.Sum != "" {                                              // It is checked below, which needs no network.
 		env = append(env, "GONOSUMDB="+buildinfo.Module)
@@ -70,10 +66,10 @@ func (l *Lab) setupModule(ctx context.Context, goTool string) error {
 	text = fmt.Sprintf("module %s\n\nrequire %s %s\n%s", cellModule, buildinfo.Module, l.Version, text)
 	sums = fmt.Appendf(sums, "%[1]s %[2]s %[3]s\n%[1]s %[2]s/go.mod %[4]s\n", buildinfo.Module, l.Version, got.Sum,
 		got.GoModSum)
-	for name, data := range map[string][]byte{"go.mod": []byte(text), "go.sum": sums} {
-		if err := durable.WriteFile(filepath.Join(l.Root, name), data, 0o644); err != nil {
-			return err
-		}
+	err = writeFiles(map[string][]byte{filepath.Join(l.Root, "go.mod"): []byte(text),
+		filepath.Join(l.Root, "go.sum"): sums})
+	if err != nil {
+		return err
 	}
 	l.step(step, true)
 	return stamp(l.Root, l.Version)

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"os"
@@ -21,10 +22,7 @@ func (l *Lab) RedirectFile(address string) (path string, remove func(), err erro
 <body><a href="%[1]s">Open JupyterLab</a></body>
 </html>
 `, html.EscapeString(address))
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err = cmp.Or(err, f.Close()); err != nil {
 		remove()
 		return "", nil, err
 	}

@@ -351,6 +351,10 @@
       filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen;
     }
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
+    .jp-RenderedImage { overflow-x: auto; }
+    .jp-RenderedMarkdown table:has(th img) { display: block; overflow-x: auto; }
+    .jp-RenderedMarkdown table:has(th img) tr { background: none !important; }
+    .jp-RenderedMarkdown table:has(th img) :is(td, th) { min-width: 7rem; }
     @media (max-width: 50rem) { .jp-RenderedHTML :is(td, th) { padding: 2px 4px !important; } }
     .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
     .dmlx-still > div:last-child { cursor: pointer; color: var(--jp-content-link-color); }
@@ -364,7 +368,10 @@
       renderer.renderModel = async (model) => {
         await render(model);
         const image = renderer.node.querySelector("img");
-        if (image && typeof model.metadata.alt === "string") image.alt = model.metadata.alt;
+        if (!image) return;
+        if (typeof model.metadata.alt === "string") image.alt = model.metadata.alt;
+        // A narrow window scrolls a picture, whose least letters have just ten pixels.
+        if (image.hasAttribute("width")) image.style.minWidth = `${0.96 * image.getAttribute("width")}px`;
       };
       return renderer;
     }}, 50); // Before JupyterLab's own, whose rank is 90.
