@@ -31,7 +31,7 @@ func (a *App) Pictures(r *report.Report, out, prefix string) (words map[string]s
 		if out == "" {
 			continue
 		}
-		saved, err := a.SaveAll(p.Of, filepath.Join(out, prefix+"-"+p.Name))
+		saved, err := a.SaveAll(p.Of, filepath.Join(out, strings.TrimSuffix(prefix+"-"+p.Name, "-")))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -49,7 +49,7 @@ func (a *App) AddStyle(f *pflag.FlagSet) {
 		"says where they are from; SVG and PNG keep it")
 }
 
-// CheckStyle reads the flags of addStyle, which belong to a folder for the output.
+// CheckStyle reads the flags of [App.AddStyle], which belong to a folder for the output.
 func (a *App) CheckStyle(out string) error {
 	s, err := figures.ParseStyle(a.width, a.typeface)
 	if err != nil {

@@ -28,11 +28,6 @@ func (c *cluster) flags(f *pflag.FlagSet) {
 		"(default: this machine)")
 	f.BoolVar(&c.dryRun, "dry-run", false, "print the submission without submitting it")
 	f.BoolVar(&c.Queued, "follow", false, "follow the runs that are queued already; submit nothing")
-	c.slurmFlags(f)
-}
-
-// slurmFlags adds the flags for Slurm.
-func (c *cluster) slurmFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Partition, "partition", "", "Slurm's partition to run on")
 	f.StringVar(&c.Gres, "gres", "", "generic resources of a task, as in gpu:1 (default: a GPU for each of "+
 		"several --devices)")

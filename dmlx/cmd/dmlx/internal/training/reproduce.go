@@ -443,29 +443,28 @@ func present(a *cli.App, r *paper.Report, out string) (reproduced, string, error
 			set.Cells = append(set.Cells, j)
 		}
 	}
-	var texts []string
 	for _, p := range r.Parts {
-		if r.Text == "" {
-			text, err := describe(p)
-			if err != nil {
-				return set, "", err
-			}
-			if text != "" {
-				texts = append(texts, text)
-			}
-		}
-		if out == "" {
-			continue
-		}
-		name := r.Name + "-" + presets.Preset{Name: r.Preset, Changes: r.Changes}.FileName()
-		if p.Name != "" {
-			name += "-" + p.Name
-		}
-		saved, err := a.SaveAll(p.Of, filepath.Join(out, name))
-		if err != nil {
+		if err := figures.Failure(p.Of); err != nil {
 			return set, "", err
 		}
-		set.Files = append(set.Files, saved...)
+	}
+	name := presets.Preset{Name: r.Preset, Changes: r.Changes}.FileName()
+	words, files, err := a.Pictures(&r.Report, out, r.Name+"-"+name)
+	if err != nil {
+		return set, "", err
+	}
+	set.Files = files
+	var texts []string
+	for _, p := range r.Parts { // Only the main picture is described.
+		text := words[p.Name]
+		if f, ok := p.Of.(*figures.Figure); ok && p.Name == "" {
+			text = strings.TrimSpace(text + "\n" + f.Provenance)
+		} else if ok {
+			continue
+		}
+		if text != "" {
+			texts = append(texts, text)
+		}
 	}
 	if r.Text != "" {
 		texts = []string{r.Text}
@@ -473,16 +472,4 @@ func present(a *cli.App, r *paper.Report, out string) (reproduced, string, error
 		texts = append(texts, fmt.Sprintf("%d runs, %d of them trained now", r.Runs, r.Ran))
 	}
 	return set, strings.Join(texts, "\n"), nil
-}
-
-// describe returns a part of a report as text: a table, or the description of the main picture; "" for other pictures.
-func describe(p report.Part) (string, error) {
-	if f, ok := p.Of.(*figures.Figure); ok {
-		if p.Name != "" {
-			return "", nil
-		}
-		return strings.TrimSpace(f.Alt + "\n" + f.Provenance), nil
-	}
-	text, err := figures.Bytes(p.Of, "txt")
-	return strings.TrimRight(string(text), "\n"), err
 }
