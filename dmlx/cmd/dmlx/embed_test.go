@@ -233,7 +233,7 @@ func TestWeightsONNX(t *testing.T) {
 		"is an input":           {state, "--out", state},
 		"like small's: --arch":  {state, "--out", out, "--arch", "resnet50"},
 		"is no file, and":       {"nowhere.pth", "--out", out, "--store", dir},
-		"not a safetensors":     {"embed.go", "--out", out},
+		"not a safetensors":     {"main.go", "--out", out},
 		"is not a regular file": {dir, "--out", out},
 	} {
 		if code, _, stderr := invoke(t, append([]string{"weights", "onnx"}, args...)...); !failed(code) ||
