@@ -193,8 +193,6 @@ func (e *evaluation) folded(op operator) *operand {
 	kind := op.kind
 	if kind == ofFirst {
 		kind = c.in[0].known.kind
-	} else if kind == ofSecond {
-		kind = c.in[1].known.kind
 	}
 	return &operand{known: t.as(kind)}
 }

@@ -20,9 +20,8 @@ type operator struct {
 
 // Types of results, beside those of tensors.
 const (
-	never    = 0
-	ofFirst  = -1 // That of the first input.
-	ofSecond = -2
+	never   = 0
+	ofFirst = -1 // That of the first input.
 )
 
 var operators map[string]operator
@@ -47,7 +46,6 @@ func init() { // Not in the declaration, which would refer to itself.
 		"CastLike":        {2, never, (*evaluation).cast},
 		"Identity":        {1, never, first},
 		"Dropout":         {1, never, first},
-		"Where":           {3, ofSecond, (*evaluation).where},
 
 		"Conv":               image(2, (*evaluation).convolution),
 		"BatchNormalization": image(5, (*evaluation).batchNormalization),
@@ -98,11 +96,6 @@ func init() { // Not in the declaration, which would refer to itself.
 	for _, name := range []string{"Min", "Max"} {
 		operators[name] = operator{1, ofFirst, operators[name].apply}
 	}
-	for name, f := range comparisons {
-		operators[name] = operator{2, boolType, func(e *evaluation) *operand {
-			return e.all(func(a, b *Node) *Node { return ConvertDType(f(a, b), a.DType()) })
-		}}
-	}
 	for name, f := range reductions {
 		operators[name] = operator{1, never, func(e *evaluation) *operand { return e.reduce(f) }}
 	}
@@ -116,7 +109,7 @@ func of(f func(*Node) *Node) func(*evaluation, *Node) *Node {
 var unary = map[string]func(e *evaluation, x *Node) *Node{
 	"Relu": of(backbone.ReLU), "Sigmoid": of(Sigmoid), "Tanh": of(Tanh), "Exp": of(Exp), "Log": of(Log),
 	"Sqrt": of(Sqrt), "Erf": of(Erf), "Neg": of(Neg), "Abs": of(Abs), "Sin": of(Sin), "Cos": of(Cos),
-	"Floor": of(Floor), "Ceil": of(Ceil), "Reciprocal": of(Reciprocal), "Not": of(OneMinus),
+	"Floor": of(Floor), "Ceil": of(Ceil), "Reciprocal": of(Reciprocal),
 	"Gelu": func(e *evaluation, x *Node) *Node {
 		if e.node.texts["approximate"] == "tanh" {
 			inner := MulScalar(Add(x, MulScalar(Mul(x, Square(x)), 0.044715)), math.Sqrt(2/math.Pi))
@@ -138,15 +131,8 @@ var unary = map[string]func(e *evaluation, x *Node) *Node{
 	},
 }
 
-// Truth is 1 for true and 0 for false.
 var arithmetic = map[string]func(a, b *Node) *Node{
-	"Add": Add, "Sub": Sub, "Mul": Mul, "Div": Div, "Pow": Pow, "Min": Min, "Max": Max, "And": Min, "Or": Max,
-	"Mod": func(a, b *Node) *Node { return Sub(a, Mul(b, Floor(Div(a, b)))) },
-}
-
-var comparisons = map[string]func(a, b *Node) *Node{
-	"Equal": Equal, "Greater": GreaterThan, "Less": LessThan, "GreaterOrEqual": GreaterOrEqual,
-	"LessOrEqual": LessOrEqual,
+	"Add": Add, "Sub": Sub, "Mul": Mul, "Div": Div, "Pow": Pow, "Min": Min, "Max": Max,
 }
 
 var reductions = map[string]func(x *Node, axes ...int) *Node{
@@ -269,28 +255,6 @@ func clipped(x *Node, low, high float64) *Node {
 		y = Where(LessThan(x, limit(high)), y, limit(high))
 	}
 	return y
-}
-
-func (e *evaluation) where() *operand {
-	a, b := e.sameType(e.plain(e.in[1]), e.plain(e.in[2]))
-	all := []*Node{e.plain(e.in[0]), a, b}
-	var dims []int
-	for _, x := range all {
-		dims = slices.Concat(slices.Repeat([]int{1}, max(0, x.Rank()-len(dims))), dims)
-	}
-	for i, x := range all {
-		all[i] = ExpandLeftToRank(x, len(dims))
-		for j, d := range all[i].Shape().Dimensions {
-			if dims[j] == 1 {
-				dims[j] = d
-			}
-		}
-	}
-	e.fits(dims)
-	for i, x := range all {
-		all[i] = BroadcastToDims(x, dims...)
-	}
-	return &operand{n: Where(NotEqual(all[0], ZerosLike(all[0])), all[1], all[2])}
 }
 
 // window reads how the kernel of a node, of a size, slides over images.
