@@ -139,34 +139,41 @@ type taps struct {
 	weights []int32
 }
 
-// taps gives pixels from … from+n−1 of a line of length in scaled to length out. The filter widens with the scale, so
-// that it does not alias (Resample.c's precompute_coeffs).
+// taps gives pixels from … from+n−1 of a line of length in scaled to length out.
 func (f Filter) taps(in, out, from, n int) []taps {
 	all := make([]taps, n)
-	scale := float64(in) / float64(out)
-	reach, weight := f.shape()
-	wide := max(scale, 1)
-	support := reach * wide
 	for k := range all {
-		if in == out { // Pillow leaves such a line alone, to the same end.
-			all[k] = taps{from + k, []int32{1 << fixed}}
-			continue
-		}
-		center := (float64(from+k) + 0.5) * scale
-		lo := max(0, int(center-support+0.5))
-		hi := min(in, int(center+support+0.5))
-		weights := make([]float64, hi-lo)
-		total := 0.0
-		for i := range weights {
-			if x := math.Abs((float64(lo+i) - center + 0.5) * (1 / wide)); x < reach {
-				weights[i] = weight(x)
-			}
-			total += weights[i]
-		}
-		all[k] = taps{lo, make([]int32, len(weights))}
+		first, weights := f.Weights(in, out, from+k)
+		all[k] = taps{first, make([]int32, len(weights))}
 		for i, w := range weights {
-			all[k].weights[i] = int32(math.Copysign(0.5, w) + w/total*(1<<fixed))
+			all[k].weights[i] = int32(math.Copysign(0.5, w) + w*(1<<fixed))
 		}
 	}
 	return all
+}
+
+// Weights returns what the pixel at a place of a line of length in scaled to length out is a weighted mean of: pixels
+// from first on. The filter widens with the scale, so that it does not alias (Resample.c's precompute_coeffs, and
+// PyTorch's interpolate with antialias).
+func (f Filter) Weights(in, out, place int) (first int, weights []float64) {
+	if in == out { // Pillow leaves such a line alone, to the same end.
+		return place, []float64{1}
+	}
+	scale := float64(in) / float64(out)
+	reach, weight := f.shape()
+	wide := max(scale, 1)
+	center := (float64(place) + 0.5) * scale
+	first = max(0, int(center-reach*wide+0.5))
+	weights = make([]float64, min(in, int(center+reach*wide+0.5))-first)
+	total := 0.0
+	for i := range weights {
+		if x := math.Abs((float64(first+i) - center + 0.5) * (1 / wide)); x < reach {
+			weights[i] = weight(x)
+		}
+		total += weights[i]
+	}
+	for i := range weights {
+		weights[i] /= total
+	}
+	return first, weights
 }

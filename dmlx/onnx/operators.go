@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
@@ -63,6 +64,7 @@ func init() { // Not in the declaration, which would refer to itself.
 		"MatMul": plain(2, never, (*evaluation).matMul),
 		"Gemm":   plain(2, never, (*evaluation).gemm),
 
+		"Resize":    image(1, (*evaluation).resize),
 		"Pad":       plain(2, never, (*evaluation).pad),
 		"Expand":    plain(2, ofFirst, (*evaluation).expand),
 		"Slice":     {3, ofFirst, (*evaluation).slice},
@@ -404,6 +406,34 @@ func (e *evaluation) reduce(f func(*Node, ...int) *Node) *operand {
 	return &operand{n: e.exactly(e.plain(o), reduced)}
 }
 
+// resize scales images as PyTorch's interpolate does with antialias: position embeddings, of images of any size.
+func (e *evaluation) resize(x *Node) *Node {
+	sizes, dims := e.in[3].integers(), e.in[0].dims()
+	filter := map[string]datasets.Filter{"cubic": datasets.Bicubic, "linear": datasets.Bilinear}[e.node.texts["mode"]]
+	if at := e.node.texts["coordinate_transformation_mode"]; filter == "" || at != "" && at != "half_pixel" ||
+		e.node.integer("antialias", 0)*e.node.integer("exclude_outside", 0) != 1 ||
+		filter == datasets.Bicubic && e.node.float("cubic_coeff_a", -0.75) != -0.5 || len(sizes) != 4 ||
+		!slices.Equal(sizes[:2], dims[:2]) || slices.Min(sizes) < 1 || max(slices.Max(sizes), slices.Max(dims[2:])) > 1<<12 {
+		exceptions.Panicf("of %v to %v: want bicubic or bilinear scaling with antialias to at most %d pixels, or export at "+
+			"a fixed size", dims, sizes, 1<<12)
+	}
+	e.fits(sizes)
+	return e.exactly(x, func(x *Node) *Node {
+		for axis, to := range sizes[2:] {
+			from := dims[2+axis]
+			matrix := make([]float32, to*from)
+			for i := range to {
+				first, weights := filter.Weights(from, to, i)
+				for j, w := range weights {
+					matrix[i*from+first+j] = float32(w)
+				}
+			}
+			x = along(x, 1+axis, ConvertDType(Const(e.g, tensors.FromFlatDataAndDimensions(matrix, to, from)), x.DType()))
+		}
+		return x
+	})
+}
+
 func (e *evaluation) pad(x *Node) *Node {
 	pads, axes := e.in[1].integers(), e.in[3].integers()
 	if mode := e.node.texts["mode"]; mode != "" && mode != "constant" {
@@ -714,7 +744,12 @@ func (e *evaluation) taken(x *Node, axis int, index, dims []int) *Node {
 		at[i] = int32(v)
 	}
 	hot := OneHot(Const(e.g, tensors.FromFlatDataAndDimensions(at, len(at))), size, x.DType())
-	y := DotGeneral(hot, []int{1}, nil, x, []int{axis}, nil) // [indices, the other axes]
+	return Reshape(along(x, axis, hot), dims...)
+}
+
+// along multiplies an axis of x by a matrix [new length, length].
+func along(x *Node, axis int, matrix *Node) *Node {
+	y := DotGeneral(matrix, []int{1}, nil, x, []int{axis}, nil) // [new length, the other axes]
 	order := make([]int, x.Rank())
 	for i := range order {
 		switch {
@@ -724,5 +759,5 @@ func (e *evaluation) taken(x *Node, axis int, index, dims []int) *Node {
 			order[i] = i
 		}
 	}
-	return Reshape(TransposeAllAxes(y, order...), dims...)
+	return TransposeAllAxes(y, order...)
 }

@@ -56,6 +56,8 @@ def make(name):
         return t("convnext_atto", depths=(1, 1, 2, 1), dims=(8, 12, 16, 24)), 64
     if name == "vit_tiny":
         return t("vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, num_heads=2, depth=2), 32
+    if name == "vit_any":
+        return t("vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, num_heads=2, depth=1, dynamic_img_size=True), 32
     if name == "vit_registers":
         return t("vit_small_patch14_reg4_dinov2", img_size=56, **small), 56
     if name == "dinov2":
@@ -84,7 +86,7 @@ def lite():
 
 
 NAMES = ["resnet18", "resnet50", "efficientnet_lite0", "mobilenetv2", "mobilenetv3", "convnext", "vit_tiny",
-         "vit_registers", "dinov2", "dinov3", "clip", "siglip", "swin", "deit3"]
+         "vit_any", "vit_registers", "dinov2", "dinov3", "clip", "siglip", "swin", "deit3"]
 
 
 def seeded(name):
@@ -154,10 +156,12 @@ if __name__ == "__main__":
     for name in names:
         m, size = seeded(name)
         info, tensors = {"rates": RATES.get(name, (0.05, 1e-4))}, {}
-        reference(m, size, False, info, tensors, "")
+        any_size = name == "vit_any"  # At another size than that of its position embeddings.
+        reference(m, 48 if any_size else size, False, info, tensors, "")
         if any(isinstance(k, nn.BatchNorm2d) for k in m.modules()):
             reference(m, size, True, info, tensors, "train.")
-        export(m, f"{folder}/{name}.onnx", size, [0.5, 0.5, 0.5], [0.5, 0.5, 0.5], source=name)
+        export(m, f"{folder}/{name}.onnx", size, [0.5, 0.5, 0.5], [0.5, 0.5, 0.5], source=name,
+               any_size=any_size)
         save_file(tensors, f"{folder}/{name}.safetensors")
         with open(f"{folder}/{name}.json", "w") as f:
             json.dump(info, f)
