@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -77,9 +78,7 @@ func (n *Network) evaluation(scope *model.Scope, images *Node, pass backbone.Pas
 // run builds the graph of the values of some names. given has values that are not computed.
 func (e *evaluation) run(given map[string]*operand, want ...string) []*Node {
 	n := e.Network
-	for name, o := range given {
-		e.values[name] = o
-	}
+	maps.Copy(e.values, given)
 	needed := map[string]bool{}
 	for _, name := range want {
 		needed[name] = true
@@ -266,11 +265,7 @@ func (e *evaluation) plain(o *operand) *Node {
 		o.n = Parameter(e.g, fmt.Sprint(len(e.given)), shapes.Make(dtypes.Float64, o.known.dims...))
 		e.given = append(e.given, tensors.FromFlatDataAndDimensions(o.known.floats(), o.known.dims...))
 	default:
-		values := make([]float32, o.known.size())
-		for i, x := range o.known.floats() {
-			values[i] = float32(x)
-		}
-		o.n = Const(e.g, tensors.FromFlatDataAndDimensions(values, o.known.dims...))
+		o.n = Const(e.g, tensors.FromFlatDataAndDimensions(o.known.float32s(), o.known.dims...))
 	}
 	return o.n
 }

@@ -33,35 +33,28 @@ func (n *Network) Counts() []string {
 // "interpolation" of the file, which are JSON. What it does not say is ImageNet's, or bilinear, and Crop is 0 without a
 // size. It fails if the metadata make no sense.
 func (n *Network) Preprocessing() (p backbone.Preprocessing, err error) {
-	p = backbone.Preprocessing{Mean: backbone.ImageNetMean, Std: backbone.ImageNetStd}
+	mean, std := slices.Clone(backbone.ImageNetMean[:]), slices.Clone(backbone.ImageNetStd[:])
 	for _, f := range []struct {
-		key string
-		to  *[3]float32
-	}{{"mean", &p.Mean}, {"std", &p.Std}} {
+		key, want string
+		to        any
+		fits      func() bool
+	}{
+		{"mean", "three numbers, as in [0.485, 0.456, 0.406]", &mean, func() bool { return len(mean) == 3 }},
+		{"std", "three deviations above 0", &std, func() bool { return len(std) == 3 && slices.Min(std) > 0 }},
+		{"size", "a number of pixels", &p.Crop, func() bool { return p.Crop > 0 && p.Crop <= 1<<12 }},
+	} {
 		text, there := n.Metadata[f.key]
-		if !there {
-			continue
-		}
-		var values []float32
-		if err := json.Unmarshal([]byte(text), &values); err != nil || len(values) != 3 {
-			return p, fmt.Errorf("the metadata %s is %.60q: want three numbers, as in [0.485, 0.456, 0.406]", f.key, text)
-		}
-		*f.to = [3]float32(values)
-	}
-	if !(min(p.Std[0], p.Std[1], p.Std[2]) > 0) {
-		return p, fmt.Errorf("the metadata std is %.60q: want deviations above 0", n.Metadata["std"])
-	}
-	if text, there := n.Metadata["size"]; there {
-		if err := json.Unmarshal([]byte(text), &p.Crop); err != nil || p.Crop < 1 || p.Crop > 1<<12 {
-			return p, fmt.Errorf("the metadata size is %.60q: want a number of pixels", text)
+		if there && (json.Unmarshal([]byte(text), f.to) != nil || !f.fits()) {
+			return p, fmt.Errorf("the metadata %s is %.60q: want %s", f.key, text, f.want)
 		}
 	}
+	p.Mean, p.Std = [3]float32(mean), [3]float32(std)
 	if n.Size[0] > 0 {
 		p.Crop = n.Size[0]
 	}
 	p.Resize = p.Crop
 	if text, there := n.Metadata["interpolation"]; there {
-		if err := json.Unmarshal([]byte(text), &p.Interpolation); err != nil {
+		if json.Unmarshal([]byte(text), &p.Interpolation) != nil {
 			p.Interpolation = text
 		}
 		if datasets.Filter(p.Interpolation).Check() != nil {

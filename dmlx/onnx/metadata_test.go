@@ -3,6 +3,8 @@ package onnx
 import (
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
 func TestInterpolation(t *testing.T) {
@@ -16,8 +18,20 @@ func TestInterpolation(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", text, p.Interpolation, err, want)
 		}
 	}
-	n := &Network{Metadata: map[string]string{"interpolation": `"nearest"`}}
-	if _, err := n.Preprocessing(); err == nil || !strings.Contains(err.Error(), "want bilinear or bicubic") {
-		t.Errorf("nearest: %v", err)
+	for want, meta := range map[string][2]string{
+		"want bilinear or bicubic": {"interpolation", `"nearest"`},
+		"want three numbers":       {"mean", "[0.1, 0.2]"},
+		"want three deviations":    {"std", "[1, 0, 1]"},
+		"want a number of pixels":  {"size", "-1"},
+	} {
+		n := &Network{Metadata: map[string]string{meta[0]: meta[1]}}
+		if _, err := n.Preprocessing(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", meta, err)
+		}
+	}
+	n := &Network{Metadata: map[string]string{"mean": "[1, 2, 3]"}}
+	if p, err := n.Preprocessing(); err != nil || p.Mean != [3]float32{1, 2, 3} || p.Std != backbone.ImageNetStd ||
+		backbone.ImageNetMean[0] == 1 {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -23,8 +23,8 @@ import (
 )
 
 // networks are those of testdata/networks.py.
-var networks = strings.Fields("resnet18 resnet50 efficientnet_lite0 mobilenetv2 mobilenetv3 convnext vit_tiny vit_any " +
-	"vit_registers dinov2 dinov3 clip siglip swin deit3")
+var networks = strings.Fields("resnet18 resnet50 efficientnet_lite0 mobilenetv2 mobilenetv3 convnext vit_tiny " +
+	"vit_any vit_registers dinov2 dinov3 clip siglip swin deit3")
 
 // reference is what PyTorch computes with a network.
 type reference struct {

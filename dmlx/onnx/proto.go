@@ -43,14 +43,14 @@ type tensor struct {
 
 func (t *tensor) size() int { return product(t.dims) }
 
-// float32s returns the values of a tensor of float32, which the caller may change.
+// float32s returns the values of a tensor as float32, which the caller may change.
 func (t *tensor) float32s() []float32 {
 	out := make([]float32, t.size())
 	for i := range out {
-		if t.raw != nil {
+		if t.raw != nil && t.kind == float32Type {
 			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.raw[4*i:]))
 		} else {
-			out[i] = float32(t.x[i])
+			out[i] = float32(t.floats()[i])
 		}
 	}
 	return out

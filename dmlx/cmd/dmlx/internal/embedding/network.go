@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gomlx/compute/shapes"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
@@ -46,10 +47,7 @@ func newWeightsInfo(a *cli.App) *cobra.Command {
 			}
 			weights, trained, values, changed := n.Parameters(), 0, 0, 0
 			for _, w := range weights {
-				count := 1
-				for _, d := range w.Shape {
-					count *= d
-				}
+				count := shapes.Make(0, w.Shape...).Size()
 				if values += count; trains(w.Name) {
 					trained, changed = trained+1, changed+count
 				}
