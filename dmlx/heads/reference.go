@@ -37,20 +37,27 @@ func References(b compute.Backend, data *samples.Data, without map[int64]bool) (
 	if err != nil {
 		return nil, err
 	}
-	out := []Reference{{Name: "features"}, {Name: "whitened features"}}
-	if w.weight == nil {
-		out = out[:1]
+	starts := []headStart{{Name: "features"}}
+	if w.weight != nil {
+		w.Name = "whitened features"
+		starts = append(starts, w)
 	}
-	for i := range out {
-		start := []headStart{{}, w}[i]
-		if out[i].Queries, err = start.embeddings(a, data.Test); err == nil && data.Gallery != nil {
-			out[i].Gallery, err = start.embeddings(a, data.Gallery)
-		}
-		if err != nil {
+	out := make([]Reference, len(starts))
+	for i, start := range starts {
+		if out[i], err = start.testSet(a, data); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// testSet returns the test set behind a start.
+func (s headStart) testSet(a *algebra, d *samples.Data) (r Reference, err error) {
+	r.Name = s.Name
+	if r.Queries, err = s.embeddings(a, d.Test); err == nil && d.Gallery != nil {
+		r.Gallery, err = s.embeddings(a, d.Gallery)
+	}
+	return r, err
 }
 
 // embeddings returns the features of a split behind a start.
@@ -68,15 +75,11 @@ func FeatureRecall(ctx context.Context, b compute.Backend, d *samples.Data) (flo
 	if shape := d.Test.Shape(); shape.Rank() != 1 || shape.DType != dtypes.Float32 {
 		return 0, fmt.Errorf("%s: samples are %s: want vectors of float32", d.Name, shape)
 	}
-	queries, err := headStart{}.embeddings(nil, d.Test)
-	var gallery *retrieval.Embeddings
-	if err == nil && d.Gallery != nil {
-		gallery, err = headStart{}.embeddings(nil, d.Gallery)
-	}
+	r, err := headStart{}.testSet(nil, d)
 	if err != nil {
 		return 0, err
 	}
-	m, err := retrieval.Evaluate(ctx, b, queries, gallery, []int{1})
+	m, err := retrieval.Evaluate(ctx, b, r.Queries, r.Gallery, []int{1})
 	if err != nil {
 		return 0, fmt.Errorf("test set of %s: %w", d.Name, err)
 	}

@@ -155,18 +155,14 @@ func (b *blocks) Set(of []*heads.Block) (fits bool, err error) {
 	return true, err
 }
 
-// Whole implements [heads.Trainer]: the rates are lengths over those of the gradients, means over the first four
-// batches. A gradient of zero gives 0.
+// Whole implements [heads.Trainer]: by the rates 1 of [blocks.Set], the rates are lengths over those of the gradients,
+// means over the first four batches. A gradient of zero gives 0.
 func (b *blocks) Whole(ctx context.Context) ([]heads.Rates, error) {
 	const batches = 4
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	inputs := make([]*inputs, len(b.sessions))
 	for k, s := range b.sessions {
-		s.LR, s.ProxyLR = 1, math.Min(s.ProxyLR, 1)
-		if s.objective.proxies > 0 {
-			s.ProxyLR = 1
-		}
 		inputs[k] = s.inputs(inner)
 	}
 	paths := []string{blockPath, proxiesPath}

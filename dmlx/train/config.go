@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
@@ -107,6 +108,21 @@ func (c Config) scheduled(rate float64, step int) float64 {
 		return rate / 10
 	}
 	return rate
+}
+
+// Validate reports what is wrong with a config without opening any images. [Config.Fits] checks it against a data
+// set.
+func (c Config) Validate() error {
+	err := c.validate()
+	if err == nil {
+		return nil
+	}
+	if c.Weights == Pretrained {
+		if _, missing := c.pretrained(); missing != nil {
+			return err // A file that can be put there makes it right.
+		}
+	}
+	return errs.Invalid(err)
 }
 
 // validate is [Config.Validate] with errors that are not marked.

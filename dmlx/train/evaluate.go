@@ -70,11 +70,10 @@ func (s *session) compileEvaluation() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := e.initialize(s.Seed); err != nil { // A graph refers to weights; evaluation sets them.
-		e.free()
-		return err
+	if err = e.initialize(s.Seed); err == nil { // A graph refers to weights; evaluation sets them.
+		_, err = e.exec.Compile(batchShape(embedRows, s.Data.Test.Shape()), s.Data.Affine().Shape())
 	}
-	if _, err := e.exec.Compile(batchShape(embedRows, s.Data.Test.Shape()), s.Data.Affine().Shape()); err != nil {
+	if err != nil {
 		e.free()
 		return err
 	}

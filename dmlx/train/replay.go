@@ -90,7 +90,10 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 	}
 	defer exec.Finalize()
 	colors := samples.Images(&datasets.Set{Mean: s.Mean, Std: s.Std}).Affine()
-	labels := s.numberLabels()
+	labels, number := make([]int32, len(s.Labels)), samples.NumberClasses(s.Labels, nil)
+	for i, label := range s.Labels { // An int64 label may not fit an int32.
+		labels[i] = number[label]
+	}
 	out = &StepsResult{Dim: dim}
 	pixels := len(s.Pixels) / s.Count
 	for i := range s.Count {
@@ -174,21 +177,6 @@ func (s *Steps) config(dim int) (c Config, err error) {
 		c, _, err = c.prepared(samples.Images(&datasets.Set{Name: "the batches", Train: images, Mean: s.Mean, Std: s.Std}))
 	}
 	return c, err
-}
-
-// numberLabels returns the labels numbered in the order of appearance, since an int64 label may not fit an int32.
-func (s *Steps) numberLabels() []int32 {
-	number := make(map[int64]int32)
-	out := make([]int32, len(s.Labels))
-	for i, label := range s.Labels {
-		n, known := number[label]
-		if !known {
-			n = int32(len(number))
-			number[label] = n
-		}
-		out[i] = n
-	}
-	return out
 }
 
 // check reports what is wrong with the steps, and returns the dimension of the embedding.

@@ -91,13 +91,18 @@ func (c Config) withModelWeights() (Config, error) {
 		return c, fmt.Errorf("there are no pretrained weights of the model %s: use %s, or the path of a safetensors file",
 			c.Model, Random)
 	}
+	return c.withWeightsFile(func(raw []byte, store *model.Store) error { return c.model.decode(raw, store, 0) })
+}
+
+// withWeightsFile checks a file of initial weights and sets WeightsDigest.
+func (c Config) withWeightsFile(decode func(raw []byte, store *model.Store) error) (Config, error) {
 	raw, err := backbone.ReadFile(c.weightsFile)
 	if err != nil {
 		return c, err
 	}
 	store := model.NewStore()
 	defer store.Finalize()
-	if err := c.model.decode(raw, store, 0); err != nil {
+	if err := decode(raw, store); err != nil {
 		return c, fmt.Errorf("%s: %w", c.weightsFile, err)
 	}
 	c.WeightsDigest = DigestOf(raw)
@@ -113,20 +118,12 @@ func (c Config) withNetworkWeights() (Config, error) {
 	if c.WeightsDigest = n.Digest()[:12]; c.weightsFile == "" {
 		return c, c.validateNetwork()
 	}
-	raw, err := durable.ReadFile(c.weightsFile)
-	if err != nil {
-		return c, err
-	}
-	c.WeightsDigest = DigestOf(raw)
-	store := model.NewStore()
-	defer store.Finalize()
-	if err := n.Init(store, nil); err != nil {
-		return c, err
-	}
-	if err := backbone.DecodeVariables(raw, store, n.Variables(), 0, 0); err != nil {
-		return c, fmt.Errorf("%s: %w", c.weightsFile, err)
-	}
-	return c, nil
+	return c.withWeightsFile(func(raw []byte, store *model.Store) error {
+		if err := n.Init(store, nil); err != nil {
+			return err
+		}
+		return backbone.DecodeVariables(raw, store, n.Variables(), 0, 0)
+	})
 }
 
 // WeightsPath returns the path of the file given to [Config.WithStart], or "" without one.
