@@ -197,8 +197,8 @@ func TestPresetOfNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := p.Origin; !strings.HasPrefix(s, "full with net.onnx#") || p.Base.NetworkSize() != 32 {
-		t.Errorf("%s: images of %d pixels", s, p.Base.NetworkSize())
+	if s := p.Origin; !strings.HasPrefix(s, "full with net.onnx#") || p.Base.Preprocessing().Crop != 32 {
+		t.Errorf("%s: images of %d pixels", s, p.Base.Preprocessing().Crop)
 	}
 	// A size that a file gives stays.
 	small, err := Load(writePreset(t, "from = \"quick\"\nsize = 24\n"))

@@ -86,7 +86,7 @@ func (p Preset) With(s Settings) (Preset, error) {
 			return p, err
 		}
 		p.change(base.Arch != p.Base.Arch || base.Model != p.Base.Model, "%s", base.Network())
-		if size := base.NetworkSize(); size > 0 && !p.ownSize {
+		if size := base.Preprocessing().Crop; size > 0 && !p.ownSize {
 			p.change(size != cmp.Or(p.Size, p.Base.Size), "images of %d pixels", size)
 			p.Size = size
 		}

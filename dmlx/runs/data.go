@@ -53,8 +53,8 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 	if s.HasFeatures() {
 		return nil, fmt.Errorf("%s has features, not images", s.Data)
 	}
-	o := datasets.Options{Size: s.Size, Filter: s.Interpolation(), TrainClasses: s.TrainClasses,
-		TestClasses: s.TestClasses, Reading: s.Reading, Context: how.Context, Note: how.Warn}
+	o := datasets.Options{Size: s.Size, Filter: datasets.Filter(s.Preprocessing().Interpolation),
+		TrainClasses: s.TrainClasses, TestClasses: s.TestClasses, Reading: s.Reading, Context: how.Context, Note: how.Warn}
 	if how.Decoded != nil {
 		o.Progress = func(done, total int) { how.Decoded(s.Data, done, total) }
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
@@ -95,26 +94,15 @@ func (c Config) opened() (*onnx.Network, error) {
 	return n, nil
 }
 
-// NetworkSize returns the side in pixels of the images of the network of a file, and 0 without one or if any will do.
-func (c Config) NetworkSize() int {
-	return c.preprocessing().Crop
-}
-
-// Interpolation returns what the images for the network of a file are scaled by; without a file it is bilinear.
-func (c Config) Interpolation() datasets.Filter {
-	return datasets.Filter(c.preprocessing().Interpolation)
-}
-
-// preprocessing returns how images are prepared for the network of a file, and nothing without one.
-func (c Config) preprocessing() (p backbone.Preprocessing) {
+// Preprocessing returns how images are prepared for the network of a file, and nothing without one. Crop is the side of
+// an image in pixels, 0 if any will do, and Interpolation what they are scaled by, a [datasets.Filter].
+func (c Config) Preprocessing() (p backbone.Preprocessing) {
 	if c.NetworkFile == "" {
 		return p
 	}
-	n, err := c.opened()
-	if err != nil {
-		return p
+	if n, err := c.opened(); err == nil {
+		p, _ = n.Preprocessing() // validateNetwork reports the errors.
 	}
-	p, _ = n.Preprocessing() // validateNetwork reports the errors.
 	return p
 }
 

@@ -81,8 +81,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 		return nil, err
 	}
 	step := func(scope *model.Scope, in []*graph.Node) (*graph.Node, *graph.Node) {
-		inputs := stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
-		return stepGraph(scope, key, obj, inputs)
+		return stepGraph(scope, key, obj, obj.stepInputs(in))
 	}
 	exec, err := model.NewExec(choice.Backend, weights, step)
 	if err != nil {
@@ -110,8 +109,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			noise:    one.Replicate(minerNoise(s.Batch, s.Batch+obj.options.bankRows, i, 0)),
 			settings: one.Replicate(config.settings(obj.options, i)),
 		}
-		in := append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(obj)...)
-		embeddings, last, err := exec.Call2(one.Arguments(in...)...)
+		embeddings, last, err := exec.Call2(one.Arguments(v.all(obj)...)...)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}

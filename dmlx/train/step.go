@@ -40,6 +40,11 @@ func (v stepValues) batchValues(obj objective) []mesh.Value {
 	return in
 }
 
+// all returns all values, in the order of [objective.stepInputs].
+func (v stepValues) all(obj objective) []mesh.Value {
+	return append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(obj)...)
+}
+
 // run performs a step and changes the weights. It returns the outcome, one vector: S_ap [B], S_an [B] and validity
 // [B] of the triplets that a rule would mine, for losses too, and then the length of the gradient of all weights and
 // proxies.
@@ -47,7 +52,7 @@ func (e *compiledStep) run(v stepValues) (*tensors.Tensor, error) {
 	if e.microBatches != nil {
 		return e.microBatches.run(e.objective, v)
 	}
-	return e.mesh.Call1(e.exec, append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(e.objective)...)...)
+	return e.mesh.Call1(e.exec, v.all(e.objective)...)
 }
 
 // upload copies the samples of a batch, which have the given shape, to the devices, as one value or one for each
@@ -80,6 +85,11 @@ func batchShape(n int, sample shapes.Shape) shapes.Shape {
 type batchInputs struct {
 	labels, proxyRate, noise, settings *Node
 	lane                               string // The path of the scope of the variables; "" for the root.
+}
+
+// stepInputs are those of [stepValues.all].
+func (obj objective) stepInputs(in []*Node) stepInputs {
+	return stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
 }
 
 func (obj objective) batchInputs(in []*Node) (b batchInputs) {

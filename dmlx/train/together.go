@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
-	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 )
 
@@ -150,8 +149,7 @@ func (t *Trainer) newLanes(sessions []*session) (*lanes, error) {
 		n := len(in) / l.count
 		var outcomes []*Node
 		for k := range l.count {
-			in := in[k*n : (k+1)*n]
-			inputs := stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
+			inputs := obj.stepInputs(in[k*n : (k+1)*n])
 			inputs.lane = lane(k)
 			_, outcome := stepGraph(scope.At("%s", strings.TrimPrefix(inputs.lane, "/")), key, obj, inputs)
 			outcomes = append(outcomes, outcome)
@@ -172,7 +170,7 @@ func (l *lanes) free() {
 func (l *lanes) run(values []stepValues) ([]outcome, error) {
 	var in []any
 	for _, v := range values {
-		for _, x := range append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(l.objective)...) {
+		for _, x := range v.all(l.objective) {
 			in = append(in, x[0])
 		}
 	}

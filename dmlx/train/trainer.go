@@ -215,8 +215,7 @@ func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 			return err
 		}
 		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, in []*Node) *Node {
-			inputs := stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
-			_, outcome := stepGraph(scope, key, obj, inputs)
+			_, outcome := stepGraph(scope, key, obj, obj.stepInputs(in))
 			return outcome
 		})
 		if err == nil {
