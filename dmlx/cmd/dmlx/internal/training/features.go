@@ -18,7 +18,8 @@ func (p *presetFlags) addFeatures(f *pflag.FlagSet) {
 		"features to test on (default: the second half of the classes of --features)")
 	f.StringVar(&p.features.TestLabels, "test-labels", "", "labels of --test-features")
 	f.StringVar(&p.head, "head", "linear", "head on --features: linear, of which start, rate and steps are chosen on "+
-		"held-out classes, so that it falls below the features at most by chance; linear?start=random; or mlp?hidden=512")
+		"held-out classes, so that it falls below the features at most by chance; or linear?start=random or "+
+		"mlp?hidden=512, whose random start may end far below the features")
 }
 
 // checkFeatures returns an error if the flags of features are incomplete, or contradict others.
