@@ -353,7 +353,7 @@
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
     .jp-RenderedImage { overflow-x: auto; }
     .jp-RenderedMarkdown table:has(th img) { display: block; overflow-x: auto; }
-    .jp-RenderedMarkdown table:has(th img) tr { background: none !important; }
+    .jp-RenderedMarkdown table:has(th img) tr { background: var(--jp-layout-color0) !important; }
     .jp-RenderedMarkdown table:has(th img) :is(td, th) { min-width: 7rem; }
     @media (max-width: 50rem) { .jp-RenderedHTML :is(td, th) { padding: 2px 4px !important; } }
     .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
