@@ -152,6 +152,9 @@ func (l LoRA) matchesSome(n *Network) error {
 			ends = append(ends, end)
 		}
 	}
+	if len(names) == 0 {
+		return errors.New("the network has no weights of two axes for low-rank matrices: train some weights by --train-only")
+	}
 	hint := "such as " + strings.Join(names[:min(3, len(names))], ", ")
 	if near := errs.Nearest(strings.ReplaceAll(l.Weights.String(), `\`, ""), ends); near != "" {
 		i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, near) })

@@ -27,9 +27,11 @@ func TestLowRankMatrices(t *testing.T) {
 		t.Errorf("%v %s", err, config)
 	}
 	adapter := in("adapter/adapter_model.safetensors")
+	convolutions := strings.Replace(net, "vit_tiny", "efficientnet_lite0", 1)
 	small := filepath.Join("..", "..", "backbone", "testdata", "small.pth")
 	for want, args := range map[string][]string{
 		"did you mean that of blocks.0.attn.qkv.w": {"info", net, "--lora", `attn\.qvk\.weight:2`},
+		"no weights of two axes":                   {"info", convolutions, "--lora", "conv:2"},
 		"want a rank from 1 to 24":                 {"info", net, "--lora", "qkv:25"},
 		"is no file, and":                          {"peft", in("none"), "--out", in("A")},
 		"no low-rank matrices":                     {"peft", adapter, "--out", in("A")},
