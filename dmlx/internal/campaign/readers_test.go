@@ -108,7 +108,6 @@ var readers = map[string]string{
 	"dmlx/train/fit.go":                        ours,
 	"dmlx/train/kept.go":                       ours,
 	"dmlx/train/network.go":                    "onnx",
-	"dmlx/train/weights.go":                    "onnx",
 	"figures/embeddingmap.go":                  ours,
 	"notebooks/nb/captions.go":                 embedded,
 	"notebooks/nb/compact.go":                  ours,
