@@ -11,8 +11,8 @@ positive p and negative n by S = f f^T, adds T P+ e_p at p, T P- e_n at n and T 
     m- is the mean of S_an - S over other negatives with S > min S_ap - eps, 0 if there are none
     T = 1 / (1 + exp(tau (S_ap (2 - S_ap) - S_an^2)))
 
-Under jax.jit a batch may be sharded over devices: anchors find their pairs in all of it. ref_emb [R, D] and ref_labels
-[R], a memory, are positives and negatives in place of the batch.
+Under jax.jit a batch may be sharded over a jax.sharding.Mesh, whose axes are automatic: anchors find their pairs in all
+of it. ref_emb [R, D] and ref_labels [R], a memory, are positives and negatives in place of the batch.
 """
 import jax
 import jax.numpy as jnp
