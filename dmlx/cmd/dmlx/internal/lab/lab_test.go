@@ -666,6 +666,9 @@ func installed(t *testing.T) *Lab {
 	if !l.Status(t.Context()).Ready {
 		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
 	}
+	if l.key, err = l.warmKey(); err != nil {
+		t.Fatal(err)
+	}
 	if err := l.writeKernel(goFlags); err != nil {
 		t.Skip(err) // A cache that cannot be written.
 	}
