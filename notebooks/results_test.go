@@ -53,10 +53,14 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := results{of: func(name string) *paper.Report {
-		if of, photographed := strings.CutPrefix(name, "photographs/"); photographed {
+		switch set, of, _ := strings.Cut(name, "/"); set {
+		case "photographs":
 			return shipped(t, of, paper.PhotographsPreset())
-		} else if of, photographed := strings.CutPrefix(name, "long photographs/"); photographed {
-			return shipped(t, of, paper.LongPhotographsPreset(), fading("cos/lin/con"), fading("cos/lin-ms/con"))
+		case "long photographs":
+			return shipped(t, of, paper.LongPhotographsPreset(), presets.Named("cos/lin/con"), presets.Named("cos/lin-ms/con"),
+				presets.Named("cos-orth/lin-ms/cir"), presets.Named("cos/sig-ms/con"), presets.Named("cos-orth/sig-ms/con"))
+		case "birds":
+			return shipped(t, of, paper.BirdsPreset(), presets.Named("cos-orth/lin-ms/cir"))
 		}
 		return shipped(t, name, quick)
 	},
@@ -76,11 +80,6 @@ func TestResults(t *testing.T) {
 			t.Errorf("%s does not say %q: dmlx lab --execute notebooks/%s; %v", page, want, page, err)
 		}
 	}
-}
-
-// fading is one of the rules that photographs.md adds to its longer Table 2.
-func fading(rule string) presets.Objective {
-	return presets.Named(rule)
 }
 
 // check makes a page from its template and compares it with the committed one.
