@@ -176,7 +176,8 @@ func table2(seeds string, rehearsed bool) evidence {
 			case small:
 				return []string{"reproduce", "table2", "--json", "--jobs", "1", "--no-bundled", "--seeds", seeds, "--preset",
 					"smoke", "--steps", "1", "--lr", "0.01", "--fine-grained", "minicar", "--separated", "none", "--arch",
-					"../../onnx/testdata/vit_tiny.onnx", "--store", scratchPlace, "--write-bundled", scratchPlace + "/table2.json"}, ""
+					"../../onnx/testdata/efficientnet_lite0.onnx", "--store", scratchPlace, "--write-bundled",
+					scratchPlace + "/table2.json"}, ""
 			case err != nil:
 				return nil, "no rates were chosen"
 			}
@@ -362,6 +363,8 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 	case err != nil:
 		r.State, r.Why = "failed", err.Error()
 		r.Output = []any{r.Output, output(stderr.String())}
+	case r.allDiverged():
+		r.State, r.Why = "failed", "all runs diverged"
 	}
 }
 
@@ -381,20 +384,45 @@ func output(printed string) any {
 	return lines[max(0, len(lines)-most):]
 }
 
+// printed is what is known of the output of a check.
+type printed struct {
+	Summary string
+	Lines   []bench.Measurement
+	Tables  []struct{ Cells []training.Cell }
+	Choices []presets.RateChoice
+}
+
+// printed returns what is known of the output: of lines of text, nothing.
+func (r record) printed() (v printed) {
+	raw, err := json.Marshal(r.Output)
+	if err != nil || json.Unmarshal(raw, &v) != nil {
+		return printed{}
+	}
+	return v
+}
+
+// allDiverged tells whether the check trained the runs of tables or learning rates, of which none has a result.
+func (r record) allDiverged() bool {
+	finite, diverged, v := 0, 0, r.printed()
+	for _, t := range v.Tables {
+		for _, c := range t.Cells {
+			finite, diverged = finite+c.N, diverged+c.Diverged
+		}
+	}
+	for _, c := range v.Choices {
+		for _, t := range c.Trials {
+			finite, diverged = finite+t.HeldOut.N, diverged+t.HeldOut.Diverged
+		}
+	}
+	return finite == 0 && diverged > 0
+}
+
 // result is a record's result in a cell of a table.
 func (r record) result() string {
 	if r.State != "passed" {
 		return strings.TrimSuffix(r.State+": "+r.Why, ": ")
 	}
-	var v struct {
-		Summary string
-		Lines   []bench.Measurement
-		Tables  []struct{ Cells []training.Cell }
-	}
-	raw, err := json.Marshal(r.Output)
-	if err != nil || json.Unmarshal(raw, &v) != nil { // Lines of text.
-		return r.State
-	}
+	v := r.printed()
 	parts := []string{cmp.Or(v.Summary, r.State)}
 	for _, m := range v.Lines {
 		if !strings.HasSuffix(m.Name, ", bests") {
@@ -487,6 +515,24 @@ func TestEvidencePage(t *testing.T) {
 		"| an interrupted run has the bits of a whole one | not run |"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in %s", part, text)
+		}
+	}
+}
+
+// TestEvidenceDiverged checks that a check whose runs all diverged is told from one with a result, by what commands
+// print.
+func TestEvidenceDiverged(t *testing.T) {
+	t.Parallel()
+	for printed, want := range map[string]bool{
+		`{"tables": [{"cells": [{"recall_at_1": null, "n": 0, "diverged": 2}]}]}`:                         true,
+		`{"tables": [{"cells": [{"n": 0, "diverged": 2}, {"recall_at_1": 0.5, "n": 1, "diverged": 1}]}]}`: false,
+		`{"choices": [{"trials": [{"held_out": {"N": 0, "Diverged": 1}}]}]}`:                              true,
+		`{"choices": [{"trials": [{"held_out": {"N": 0, "Diverged": 1}}, {"held_out": {"N": 1}}]}]}`:      false,
+		`{"summary": "the same bits: true"}`:                                                              false,
+		"lines\nof text":                                                                                  false,
+	} {
+		if got := (record{Output: output(printed)}).allDiverged(); got != want {
+			t.Errorf("%s: %v, want %v", printed, got, want)
 		}
 	}
 }

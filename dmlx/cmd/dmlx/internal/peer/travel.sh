@@ -19,7 +19,7 @@ cd "$(dirname "$0")/../../../../.."
 CGO_ENABLED=1 go test -c -trimpath -ldflags='-s -w' -o "$out/dmlx.test" ./dmlx/cmd/dmlx
 xz -T0 -6 -f "$out/dmlx.test"
 git describe --always --dirty > "$out/version"
-git ls-files -z dmlx/cmd/dmlx/internal/peer dmlx/onnx/testdata/vit_tiny.onnx dmlx/paper/*.toml | tar --null -T - -czf "$out/files.tar.gz"
+git ls-files -z dmlx/cmd/dmlx/internal/peer dmlx/onnx/testdata/efficientnet_lite0.onnx dmlx/paper/*.toml | tar --null -T - -czf "$out/files.tar.gz"
 "$python" -m pip download -q --no-deps --only-binary=:all: -d "$out" pytorch-metric-learning ||
   echo "without pytorch-metric-learning"
 [ -z "$network" ] || xz -T0 -6 -c "$network" > "$out/network.onnx.xz"
