@@ -51,9 +51,10 @@ func Compare(store *runs.Store, hashes ...string) (*Comparison, error) {
 // Report returns the parts of a comparison: "metrics", final measures with their deviations over seeds; "curves", their
 // training; "over-tau" and so on, Recall@1 over each parameter of a rule or loss by which groups differ; and for two
 // groups or more "tests", whether they differ from the first group by more than seeds do, and
-// "clouds", "clouds-2" and so on, the places of the triplet diagram where they have other triplets than the first. A
-// part without its data, as for bundled results, fails when it is shown and says why. open returns the backend where
-// triplets of a test set have to be found.
+// "clouds", "clouds-2" and so on, the places of the triplet diagram where they have other triplets than the first:
+// three groups or more with a figure over a parameter have none, since that shows them all. A part without its data, as
+// for bundled results, fails when it is shown and says why. open returns the backend where triplets of a test set have
+// to be found.
 func (c *Comparison) Report(ctx context.Context, open func() (*train.Trainer, error)) (*report.Report, error) {
 	r := &report.Report{Name: "compare", Title: "Runs side by side", Results: slices.Concat(c.Groups...),
 		Provenance: c.Provenance}
@@ -72,8 +73,9 @@ func (c *Comparison) Report(ctx context.Context, open func() (*train.Trainer, er
 		add("tests", tests)
 	}
 	add("curves", orWhy(c.Curves()))
-	r.Parts = append(r.Parts, c.OverParameters()...)
-	for i := 1; i < len(c.Groups); i++ {
+	over := c.OverParameters()
+	r.Parts = append(r.Parts, over...)
+	for i := 1; i < len(c.Groups) && (len(over) == 0 || len(c.Groups) == 2); i++ {
 		name := "clouds"
 		if i > 1 {
 			name = fmt.Sprintf("clouds-%d", i)
@@ -322,7 +324,7 @@ func withoutParameter(o train.Objective, name string) (train.Objective, map[stri
 }
 
 // OverParameters draws Recall@1 over each parameter of rules and losses in which groups differ while all else but the
-// learning rate is the same.
+// learning rate is the same. Where a value has several rates, each rate has a line of its own.
 func (c *Comparison) OverParameters() (parts []report.Part) {
 	parameters := map[string]bool{}
 	for _, g := range c.Groups {
@@ -332,34 +334,7 @@ func (c *Comparison) OverParameters() (parts []report.Part) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
-		var lines []figures.ParameterLine
-		places, rates := map[string]int{}, map[float64]bool{}
-		ordered := slices.SortedStableFunc(slices.Values(c.Groups), func(a, b []*runs.Result) int {
-			_, x := withoutParameter(a[0].Spec.Objective, name)
-			_, y := withoutParameter(b[0].Spec.Objective, name)
-			return cmp.Compare(x[name], y[name])
-		})
-		for _, g := range ordered {
-			objective, numbers := withoutParameter(g[0].Spec.Objective, name)
-			v, there := numbers[name]
-			if !there {
-				continue
-			}
-			s := g[0].Spec
-			s.Objective, s.Seed, s.LR = objective, 0, 0
-			key := string(s.Canonical())
-			i, known := places[key]
-			if !known {
-				i, places[key] = len(lines), len(lines)
-				lines = append(lines, figures.ParameterLine{Name: objective.String()})
-			}
-			rates[g[0].Spec.LR] = true
-			lines[i].Values = append(lines[i].Values, v)
-			lines[i].Recall = append(lines[i].Recall, runs.MeanOf(g, measured("R@1")))
-		}
-		lines = slices.DeleteFunc(lines, func(l figures.ParameterLine) bool { // A value twice is of several learning rates.
-			return len(l.Values) < 2 || len(slices.Compact(slices.Clone(l.Values))) < len(l.Values)
-		})
+		lines, rates := c.linesOver(name, false)
 		if len(lines) == 0 {
 			continue
 		}
@@ -367,13 +342,58 @@ func (c *Comparison) OverParameters() (parts []report.Part) {
 		if slices.Contains([]string{"tau", "alpha", "beta", "lambda", "epsilon"}, name) {
 			axis = `$\` + name + "$"
 		}
-		if all := slices.Sorted(maps.Keys(rates)); len(all) > 1 {
-			axis += fmt.Sprintf(", at learning rates of %g to %g", all[0], all[len(all)-1])
+		if len(rates) > 1 {
+			axis += fmt.Sprintf(", at learning rates of %g to %g", rates[0], rates[len(rates)-1])
 		}
 		f, err := figures.OverParameter(c.Provenance, axis, lines...)
 		parts = append(parts, report.Part{Name: "over-" + name, Of: orWhy(f, err)})
 	}
 	return parts
+}
+
+// linesOver returns a line for each set of groups that differ in a parameter alone, with two values or more, and the
+// learning rates of all, which ascend. byRate makes lines of one rate each, and returns no rates.
+func (c *Comparison) linesOver(name string, byRate bool) (lines []figures.ParameterLine, rates []float64) {
+	sets, first := map[string][][]*runs.Result{}, map[string]string{} // By the hash of a set's first group.
+	var like [][]*runs.Result                                         // A group of each set, without the parameter.
+	for _, g := range c.Groups {
+		s := g[0].Spec
+		objective, numbers := withoutParameter(s.Objective, name)
+		if _, there := numbers[name]; !there {
+			continue
+		}
+		if s.Objective, s.Seed = objective, 0; !byRate {
+			s.LR = 0
+		}
+		hash, known := first[string(s.Canonical())]
+		if !known {
+			hash = g[0].Hash
+			first[string(s.Canonical())] = hash
+			like = append(like, []*runs.Result{{Hash: hash, Spec: s}})
+		}
+		sets[hash] = append(sets[hash], g)
+	}
+	value := func(g []*runs.Result) float64 {
+		_, numbers := withoutParameter(g[0].Spec.Objective, name)
+		return numbers[name]
+	}
+	like = slices.DeleteFunc(like, func(l []*runs.Result) bool { return len(sets[l[0].Hash]) < 2 })
+	for i, title := range groupNames(like) {
+		l, set := figures.ParameterLine{Name: title}, sets[like[i][0].Hash]
+		slices.SortStableFunc(set, func(a, b []*runs.Result) int { return cmp.Compare(value(a), value(b)) })
+		for _, g := range set {
+			if v := value(g); !byRate && slices.Contains(l.Values, v) {
+				return c.linesOver(name, true)
+			}
+			l.Values, l.Recall = append(l.Values, value(g)), append(l.Recall, runs.MeanOf(g, measured("R@1")))
+			if !byRate {
+				rates = append(rates, g[0].Spec.LR)
+			}
+		}
+		lines = append(lines, l)
+	}
+	slices.Sort(rates)
+	return lines, slices.Compact(rates)
 }
 
 // Densities draws the places of the triplet diagram where the i-th group has other triplets than the first. open

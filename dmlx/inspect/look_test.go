@@ -180,3 +180,49 @@ func TestRowsOfTests(t *testing.T) {
 		}
 	}
 }
+
+// A line over a parameter is of what differs in it alone, and of one learning rate where a value has several.
+func TestOverParameters(t *testing.T) {
+	t.Parallel()
+	over := func(specs ...runs.Spec) (out []string) {
+		c := new(Comparison)
+		for _, s := range specs {
+			c.Groups = append(c.Groups, []*runs.Result{{Hash: s.Hash(), Spec: s,
+				Measures: train.Measures{Recall: map[int]float64{1: s.LR}}}})
+		}
+		for _, p := range c.OverParameters() {
+			out = append(out, p.Of.(*figures.Figure).Alt)
+		}
+		return out
+	}
+	of := func(rule string, lr float64) runs.Spec {
+		return runs.Spec{Data: "minicar", Config: train.Config{Objective: train.Objective{Rule: rule}, LR: lr}}
+	}
+	on := func(s runs.Spec, data string) runs.Spec {
+		s.Data = data
+		return s
+	}
+	for _, c := range []struct {
+		specs []runs.Spec
+		want  []string
+	}{
+		{[]runs.Spec{of("cos/lin/cir?tau=2", 0.1), of("cos/lin/con", 0.1)}, nil},
+		{[]runs.Spec{of("cos/lin/cir?tau=2", 0.1), of("cos/lin/cir", 0.2), of("euc/lin/cir", 0.9)},
+			[]string{"Recall@1 over τ, at learning rates of 0.1 to 0.2. cos/lin/cir at 1: 20.0; cos/lin/cir at 2: 10.0."}},
+		{[]runs.Spec{of("cos/lin/cir", 0.1), of("cos/lin/cir", 0.2), of("cos/lin/cir?tau=2", 0.1),
+			of("cos/lin/cir?tau=2", 0.2)}, []string{"Recall@1 over τ. cos/lin/cir, lr 0.1 at 1: 10.0; cos/lin/cir, lr 0.1 " +
+			"at 2: 10.0; cos/lin/cir, lr 0.2 at 1: 20.0; cos/lin/cir, lr 0.2 at 2: 20.0."}},
+		{[]runs.Spec{of("cos/lin/cir", 0.1), of("cos/lin/cir?tau=2", 0.1), on(of("cos/lin/cir", 0.3), "minishop"),
+			on(of("cos/lin/cir?tau=2", 0.3), "minishop")}, []string{"Recall@1 over τ, at learning rates of 0.1 to 0.3. " +
+			"cos/lin/cir, on minicar at 1: 10.0; cos/lin/cir, on minicar at 2: 10.0; " +
+			"cos/lin/cir, on minishop at 1: 30.0; cos/lin/cir, on minishop at 2: 30.0."}},
+		{[]runs.Spec{of("cos/sig-ms/con?alpha=1", 0.1), of("cos/sig-ms/con?alpha=1&beta=5", 0.1),
+			of("cos/sig-ms/con?beta=5", 0.1)}, []string{
+			"Recall@1 over α. cos/sig-ms/con?beta=5 at 1: 10.0; cos/sig-ms/con?beta=5 at 2: 10.0.",
+			"Recall@1 over β. cos/sig-ms/con?alpha=1 at 5: 10.0; cos/sig-ms/con?alpha=1 at 10: 10.0."}},
+	} {
+		if got := over(c.specs...); !slices.Equal(got, c.want) {
+			t.Errorf("%q\nwant %q", got, c.want)
+		}
+	}
+}
