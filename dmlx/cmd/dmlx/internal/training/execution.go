@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -106,10 +105,10 @@ func NewJob(a *cli.App) *cobra.Command {
 	var parallel int
 	cmd := &cobra.Command{
 		Use: "job", Hidden: true, Short: "Train the runs that standard input lists", Args: cobra.NoArgs,
-		RunE: a.WithStore(func(ctx context.Context, store *runs.Store, _ []string) error {
-			return jobs.Serve(ctx, os.Stdin, a.Stdout, store, parallel)
-		}),
 	}
+	cmd.RunE = a.WithStore(func(ctx context.Context, store *runs.Store, _ []string) error {
+		return jobs.Serve(ctx, cmd.InOrStdin(), a.Stdout, store, parallel)
+	})
 	cmd.Flags().IntVar(&parallel, "jobs", 1, "runs at a time in this process")
 	return cmd
 }
