@@ -24,8 +24,8 @@ import (
 
 var regen = flag.Bool("regen", false, "write the module in testdata")
 
-// all are the paper's 168 rules and those with the mask as printed, each with its defaults, with each option that it
-// uses, and with all of them.
+// all are the paper's 168 rules and those with the mask as printed, each with its defaults and with all options that it
+// uses; and with each option alone until that has met each direction, pair, triplet and mask.
 func all(t *testing.T) []dmlx.Rule {
 	t.Helper()
 	values := map[string]string{"tau": "tau=3", "alpha": "alpha=1.5", "beta": "beta=7", "lambda": "lambda=0.3",
@@ -45,6 +45,7 @@ func all(t *testing.T) []dmlx.Rule {
 		}
 	}
 	var out []dmlx.Rule
+	met := map[string]bool{}
 	for _, r := range rules {
 		var every []string
 		add := func(options string) {
@@ -61,7 +62,14 @@ func all(t *testing.T) []dmlx.Rule {
 				option = v
 			}
 			every = append(every, option)
-			add(option)
+			alone := false
+			for i, part := range append(strings.Split(strings.SplitN(r.Name(), "+", 2)[0], "/"), r.Mask.Name) {
+				with := fmt.Sprint(o, i, part)
+				alone, met[with] = alone || !met[with], true
+			}
+			if alone {
+				add(option)
+			}
 		}
 		add(strings.Join(every, "&"))
 	}
