@@ -36,7 +36,7 @@ source, out = map(Path, sys.argv[1:])
 for path in sorted(source.rglob("*.jpg")):
     to = (out / path.relative_to(source)).with_suffix(".webp")  # As near to the photograph as a JPEG file of 1.6 times its size.
     to.parent.mkdir(parents=True, exist_ok=True)
-    Image.open(path).convert("RGB").resize((128, 128), Image.Resampling.BICUBIC).save(to, quality=30, method=6)
+    Image.open(path).convert("RGB").resize((128, 128), Image.Resampling.BICUBIC).save(to, quality=20, method=6)
 PY
   tar -C "$scaled" -c . | xz -T0 -6 > "$out/photos.tar.xz"
 fi
