@@ -78,6 +78,8 @@ func TestGallery(t *testing.T) {
 		"neither a JPEG":   {"query", in("G"), text},
 		"ends in .fvecs":   {"export", in("G"), "--out", in("F.txt")},
 		"or --features Q":  {"query", in("G")},
+		"is an input":      {"query", in("G"), photo, "--html", photo},
+		"be written":       {"export", in("G"), "--out", in("none/F.fvecs")},
 		"no such file":     {"query", in("G"), "--features", in("none.npy")},
 		"by the network":   {"query", in("G"), "--features", write(t, in("wide.npy"), []float32{1, 2}, 1, 2)},
 		"want [N, F]":      {"index", "--features", write(t, in("cube.npy"), []float32{1, 2}, 1, 1, 2), "--out", in("H")},

@@ -320,6 +320,9 @@ by embeddings.`,
 			case (len(queries) == 0) == (features == ""):
 				return cli.Usagef("want photographs, or --features Q.npy")
 			}
+			if err := cli.CheckOut(append(args[1:], features, filepath.Join(dir, retrieval.IndexRows)), page); err != nil {
+				return err
+			}
 			x, names, err := openGallery(dir)
 			if err != nil {
 				return err
@@ -455,6 +458,9 @@ func newGalleryExport(a *cli.App) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) (err error) {
 			if filepath.Ext(out) != ".fvecs" {
 				return cli.Usagef("--out %q: want a file that ends in .fvecs", out)
+			}
+			if err := cli.CheckOut(nil, out); err != nil {
+				return err
 			}
 			x, _, err := openGallery(args[0])
 			if err != nil {
