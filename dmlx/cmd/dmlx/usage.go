@@ -55,8 +55,8 @@ func strict(cmd *cobra.Command) {
 		return cli.Usagef("%w; %s --help lists them", err, cmd.CommandPath())
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.DefValue == "[]" {
-			f.DefValue = "" // The help would print it.
+		if f.DefValue == "[]" && strings.HasPrefix(f.Value.Type(), "float") {
+			f.DefValue = "" // The help would print it, as it would print "" of lists of texts.
 		}
 	})
 	for _, below := range cmd.Commands() {

@@ -182,7 +182,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Each command's help has an example, which its flags accept.
+// Each command's help has an example, which its flags accept, and prints no empty defaults.
 func TestExamples(t *testing.T) {
 	newTree := func() *cobra.Command {
 		return newRoot(cli.New(context.Background(), io.Discard, io.Discard))
@@ -219,6 +219,9 @@ func TestExamples(t *testing.T) {
 				t.Errorf("the example %q: %v", strings.TrimSpace(line), err)
 			}
 			own = own || of.CommandPath() == cmd.CommandPath() || cmd.HasSubCommands()
+		}
+		if help := cmd.UsageString(); strings.Contains(help, "(default )") || strings.Contains(help, "(default [])") {
+			t.Errorf("the help of %s has an empty default: %s", cmd.CommandPath(), help)
 		}
 		if !own {
 			t.Errorf("the help of %s has no example of it", cmd.CommandPath())
