@@ -51,7 +51,7 @@ var Contents = []Group{
 		{"grid", "The full grid", "All combinations of direction, pair weight and triplet weight.", ""},
 		{"exchange", "Exchange", "A part of one loss put into another.", ""},
 		{"search", "Search", "Rules, rates and schedules searched on held-out training classes.", ""},
-		{"photographs", "Photographs", "Tables 2 to 4 on half of the paper's CAR, by an ImageNet network.", ""},
+		{"photographs", "Photographs", "Tables 2 to 4 on half of the paper's CAR, and on birds, by an ImageNet network.", ""},
 		{"length", "Length", "How the order changes when rules are trained longer.", ""},
 		{"cluster", "A cluster", "A table's runs trained by Slurm.", ""},
 		{"devices", "Devices", "One batch over several devices, with the gradient of one.", "draw"},
