@@ -16,10 +16,11 @@ const AllDevices = -1
 // are those of the whole batch, as on one device: n changes the rounding and nothing else. n = 0 returns t itself. The
 // trainers share their compiled steps. The error tells how many devices there are if they are too few.
 func (t *Trainer) OnDevices(n int) (*Trainer, error) {
+	if n == 0 {
+		return t, nil // Also a nil trainer, of a job that only reads the store.
+	}
 	c, has := t.Choice, t.Backend.NumDevices()
 	switch {
-	case n == 0:
-		return t, nil
 	case n == AllDevices:
 		n = has
 	case n < 0:
