@@ -27,7 +27,7 @@ type Objective struct {
 func Named(name string) Objective {
 	o, err := train.ParseObjective(name)
 	if err != nil {
-		o = train.Objective{Rule: name}
+		o = train.Objective{Rule: cmp.Or(name, `""`)} // No name is not the zero objective, which is a rule.
 	}
 	return Objective{Objective: o}
 }
