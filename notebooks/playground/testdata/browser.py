@@ -61,6 +61,13 @@ class Notebook:
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.click('[data-command="runmenu:run-all"]')
 
+    def run(self, first=0, last=None):
+        """Runs cells one by one, since Run All ends a form when it has run it."""
+        cells = self.page.locator(".jp-CodeCell")
+        for i in range(first, last or cells.count()):
+            cells.nth(i).locator(".jp-InputPrompt").click()
+            self.page.keyboard.press("Control+Enter")
+
     def stop(self):
         """Presses Stop; the seconds until the cell has ended and until no program is left."""
         start = time.monotonic()
@@ -118,7 +125,7 @@ def pictures(frame):
 
 def panel(n):
     """The panel's page, with the rule of the cell and others: its controls, its flow, and what stays after Stop."""
-    n.run_all()
+    n.run()
     frame = n.frame()
     running = len(programs())
     settled(frame)
@@ -161,14 +168,15 @@ def panel(n):
 
 def own(n):
     """A rule is written, checked, drawn and trained; then its training is stopped."""
-    n.run_all()
+    n.run(0, 4)
     frame = n.frame()
     running = len(programs())
     table = n.page.locator("table").first.inner_text()
     triplets = frame.locator("select[name=triplet]").first.evaluate("e => [...e.options].map(o => o.value)")
     note = frame.locator(".side .name input").first.input_value()
     n.shot("panel")
-    n.page.locator(".dmlx-panel > button").click()  # And the cells below run.
+    n.page.locator(".dmlx-panel > button").click()
+    n.run(4)
     until(lambda: n.page.locator(".dmlx-training img").count(), 120, "chart")
     seen = set()
 
@@ -227,7 +235,7 @@ def map_of_a_run(n):
 
 def tryit(n):
     """A rule is tried: from the press of Train to its first number, then the cell is run again, and its page closed."""
-    n.run_all()
+    n.run()
     frame = n.frame()
     running = len(programs())
     frame.locator("select[name=pair]").select_option("con")
