@@ -274,6 +274,13 @@
 
   const run = async (runCell, options) => {
     const {cell, sessionContext} = options;
+    // While a kernel starts, JupyterLab would start another, and leave the cell out.
+    if (cell.model.type === "code" && sessionContext && !sessionContext.isReady) {
+      const starting = showWait(onCell(cell));
+      starting.say("waiting for the kernel");
+      await sessionContext.ready;
+      starting.end();
+    }
     if (cell.model.type !== "code" || !sessionContext || sessionContext.hasNoKernel) return runCell(options);
     if (!promptShown.has(cell)) {
       promptShown.add(cell);
