@@ -31,8 +31,10 @@ func tryForm(t *testing.T, store string, r dmlx.Rule) *form {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &form{ctx: t.Context(), TryIt: TryIt{Rule: r, Rows: namedRows(), Ticked: ticked, Data: []string{"minishop"},
-		Preset: "smoke", Seeds: 2, Store: s},
+	idle := make(chan struct{})
+	close(idle)
+	return &form{ctx: t.Context(), running: idle, TryIt: TryIt{Rule: r, Rows: namedRows(), Ticked: ticked,
+		Data: []string{"minishop"}, Preset: "smoke", Seeds: 2, Store: s},
 		parts: dmlx.PartsWith(r), board: board{filepath.Join(store, "tryit", "leaderboard.json")},
 		check: func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) },
 		trainer: sync.OnceValues(func() (*train.Trainer, error) {
