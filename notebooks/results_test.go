@@ -82,6 +82,18 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// photographed says how many runs on photographs are bundled, and how long they took.
+func photographed() (string, error) {
+	bundled, err := runs.Bundled()
+	count, seconds := 0, 0.0
+	for _, r := range bundled {
+		if strings.HasPrefix(r.Bundle, "photographs ") {
+			count, seconds = count+1, seconds+r.Seconds
+		}
+	}
+	return fmt.Sprintf("%d, longer | %.0f h", count, seconds/3600), err
+}
+
 // check makes a page from its template and compares it with the committed one.
 func (r results) check(t *testing.T, page string) {
 	source := filepath.Join("testdata", page+".tmpl")
@@ -99,7 +111,7 @@ func (r results) check(t *testing.T, page string) {
 		"summary":  func() (string, error) { return markdown(ledger.Summary(r.ledger, "")) },
 		"power":    func() (string, error) { return markdown(ledger.PowerTable(r.powers, "")) },
 		"meanings": meanings, "findings": r.findings, "own": r.own, "caption": r.caption, "note": r.note, "ahead": r.ahead,
-		"counts": r.counts, "statements": r.statements, "least": least, "triplets": r.triplets,
+		"counts": r.counts, "photographed": photographed, "statements": r.statements, "least": least, "triplets": r.triplets,
 	}).Parse(string(raw))
 	if err != nil {
 		t.Fatal(err)
