@@ -207,8 +207,9 @@ func TestPresetOfNetwork(t *testing.T) {
 	}
 	for want, of := range map[int]Preset{32: p, 24: small} {
 		of, err := of.With(Settings{Arch: filepath.Join(filepath.Dir(path), "net.onnx")})
-		if err != nil || of.Size != want {
-			t.Errorf("images of %d pixels, want %d; %v", of.Size, want, err)
+		spec, failed := of.ObjectiveSpec("minicar", Objective{}, 1)
+		if err != nil || failed != nil || spec.Size != want {
+			t.Errorf("images of %d pixels, want %d; %v, %v", spec.Size, want, err, failed)
 		}
 	}
 }

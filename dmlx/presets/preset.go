@@ -38,8 +38,9 @@ type Preset struct {
 	// Memory says how the runs save memory and time.
 	Memory train.Memory
 
-	// Size, if not 0, overrides the side of the images in pixels. Batch and ImagesPerClass override the number of images
-	// of a batch, and of each class in it, on all data sets; 0 keeps that of the data set.
+	// Size, if not 0, overrides the side of the images in pixels, that of Base or of its network's file. Batch and
+	// ImagesPerClass override the number of images of a batch, and of each class in it, on all data sets; 0 keeps that of
+	// the data set.
 	Size, Batch, ImagesPerClass int
 	// DataOptions say how Spec opens a data set whose digest it needs.
 	runs.DataOptions
@@ -54,8 +55,6 @@ type Preset struct {
 	ownBatch map[string]bool
 	// started is set where the weights are those of Settings: random ones then have no digest.
 	started bool
-	// ownSize is set where the image size is that of Settings: that of a network's file then does not override it.
-	ownSize bool
 
 	// LR, if not 0, is the learning rate of all rules and losses, and Rates are those of all sweeps.
 	LR    float64

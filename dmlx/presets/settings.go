@@ -86,9 +86,9 @@ func (p Preset) With(s Settings) (Preset, error) {
 			return p, err
 		}
 		p.change(base.Arch != p.Base.Arch || base.Model != p.Base.Model, "%s", base.Network())
-		if size := base.Preprocessing().Crop; size > 0 && !p.ownSize {
-			p.change(size != cmp.Or(p.Size, p.Base.Size), "images of %d pixels", size)
-			p.Size = size
+		if size := base.Preprocessing().Crop; size > 0 {
+			p.change(size != base.Size && p.Size == 0, "images of %d pixels", size)
+			base.Size = size
 		}
 		p.change(base.Weights != p.Base.Weights || base.WeightsPath() != p.Base.WeightsPath(), "%s weights",
 			cmp.Or(base.WeightsPath(), base.Weights))
@@ -213,7 +213,7 @@ func (s Settings) check() error {
 func (p *Preset) resize(s Settings) {
 	if s.Size != 0 {
 		p.change(s.Size != cmp.Or(p.Size, p.Base.Size), "images of %d pixels", s.Size)
-		p.Size, p.ownSize = s.Size, true
+		p.Size = s.Size
 	}
 	for _, setting := range []struct {
 		text  string
