@@ -120,11 +120,8 @@ func withOptions(o train.Objective, options string) (train.Objective, error) {
 // identified returns a spec with the digests of its start and, where the name of the data does not identify it, of the
 // data.
 func (p Preset) identified(spec runs.Spec) (runs.Spec, error) {
-	if digest, err := spec.StartDigest(); err == nil {
+	if digest, err := spec.StartDigest(); err == nil && spec.Weights != train.Random {
 		spec.WeightsDigest = digest // Without weights the spec has no digest, and Validate reports it.
-	}
-	if p.started && spec.Weights == train.Random {
-		spec.WeightsDigest = ""
 	}
 	if slices.Contains(datasets.Names(), spec.Data) || spec.HasFeatures() {
 		return spec, nil // The name, or the digest, identifies the data.

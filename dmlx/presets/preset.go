@@ -53,8 +53,6 @@ type Preset struct {
 
 	// ownBatch has the data sets whose batch is their own: Batch and ImagesPerClass do not override it.
 	ownBatch map[string]bool
-	// started is set where the weights are those of Settings: random ones then have no digest.
-	started bool
 
 	// LR, if not 0, is the learning rate of all rules and losses, and Rates are those of all sweeps.
 	LR    float64

@@ -92,7 +92,7 @@ func (p Preset) With(s Settings) (Preset, error) {
 		}
 		p.change(base.Weights != p.Base.Weights || base.WeightsPath() != p.Base.WeightsPath(), "%s weights",
 			cmp.Or(base.WeightsPath(), base.Weights))
-		p.Base, p.started = base, true
+		p.Base = base
 	}
 	if s.Memory != (train.Memory{}) {
 		if m := s.Memory; m != p.Memory {
