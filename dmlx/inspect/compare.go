@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -95,12 +96,8 @@ func Runs(ctx context.Context, q report.Request, data string, rules ...string) (
 	}
 	var specs []runs.Spec
 	for _, rule := range rules {
-		o, err := train.ParseObjective(rule)
-		if err != nil {
-			return nil, err
-		}
 		for _, seed := range seeds {
-			spec, err := q.Preset.ObjectiveSpec(data, presets.Objective{Objective: o}, seed)
+			spec, err := q.Preset.ObjectiveSpec(data, presets.Named(rule), seed)
 			if err != nil {
 				return nil, err
 			}
@@ -313,12 +310,9 @@ func withoutParameter(o train.Objective, name string) (train.Objective, map[stri
 	}
 	for _, text := range []*string{&o.Rule, &o.Loss} {
 		body, options, _ := strings.Cut(*text, "?")
-		kept := slices.DeleteFunc(strings.Split(options, "&"), func(option string) bool {
+		*text = query.Join(body, slices.DeleteFunc(strings.Split(options, "&"), func(option string) bool {
 			return option == "" || strings.HasPrefix(option, name+"=")
-		})
-		if *text = body; len(kept) > 0 {
-			*text += "?" + strings.Join(kept, "&")
-		}
+		}))
 	}
 	return o, numbers
 }
@@ -354,8 +348,9 @@ func (c *Comparison) OverParameters() (parts []report.Part) {
 // linesOver returns a line for each set of groups that differ in a parameter alone, with two values or more, and the
 // learning rates of all, which ascend. byRate makes lines of one rate each, and returns no rates.
 func (c *Comparison) linesOver(name string, byRate bool) (lines []figures.ParameterLine, rates []float64) {
-	sets, first := map[string][][]*runs.Result{}, map[string]string{} // By the hash of a set's first group.
-	var like [][]*runs.Result                                         // A group of each set, without the parameter.
+	sets := map[string][][]*runs.Result{} // By what a set's groups have in common.
+	key := func(s runs.Spec) string { return string(s.Canonical()) }
+	var like [][]*runs.Result // The first group of each set, without the parameter.
 	for _, g := range c.Groups {
 		s := g[0].Spec
 		objective, numbers := withoutParameter(s.Objective, name)
@@ -365,27 +360,25 @@ func (c *Comparison) linesOver(name string, byRate bool) (lines []figures.Parame
 		if s.Objective, s.Seed = objective, 0; !byRate {
 			s.LR = 0
 		}
-		hash, known := first[string(s.Canonical())]
-		if !known {
-			hash = g[0].Hash
-			first[string(s.Canonical())] = hash
-			like = append(like, []*runs.Result{{Hash: hash, Spec: s}})
+		if sets[key(s)] == nil {
+			like = append(like, []*runs.Result{{Hash: g[0].Hash, Spec: s}})
 		}
-		sets[hash] = append(sets[hash], g)
+		sets[key(s)] = append(sets[key(s)], g)
 	}
 	value := func(g []*runs.Result) float64 {
 		_, numbers := withoutParameter(g[0].Spec.Objective, name)
 		return numbers[name]
 	}
-	like = slices.DeleteFunc(like, func(l []*runs.Result) bool { return len(sets[l[0].Hash]) < 2 })
+	like = slices.DeleteFunc(like, func(l []*runs.Result) bool { return len(sets[key(l[0].Spec)]) < 2 })
 	for i, title := range groupNames(like) {
-		l, set := figures.ParameterLine{Name: title}, sets[like[i][0].Hash]
+		l, set := figures.ParameterLine{Name: title}, sets[key(like[i][0].Spec)]
 		slices.SortStableFunc(set, func(a, b []*runs.Result) int { return cmp.Compare(value(a), value(b)) })
 		for _, g := range set {
-			if v := value(g); !byRate && slices.Contains(l.Values, v) {
+			v := value(g)
+			if !byRate && slices.Contains(l.Values, v) {
 				return c.linesOver(name, true)
 			}
-			l.Values, l.Recall = append(l.Values, value(g)), append(l.Recall, runs.MeanOf(g, measured("R@1")))
+			l.Values, l.Recall = append(l.Values, v), append(l.Recall, runs.MeanOf(g, measured("R@1")))
 			if !byRate {
 				rates = append(rates, g[0].Spec.LR)
 			}
