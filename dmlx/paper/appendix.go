@@ -58,7 +58,7 @@ func appendix(ctx context.Context, q report.Request) (*Report, error) {
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		if f, is := of.(*figures.Figure); !is || f != nil {
+		if f, is := of.(*figures.Figure); !is || f != nil { // A store without runs has no norms.
 			r.Parts = append(r.Parts, report.Part{Name: part.name, Of: of})
 		}
 	}

@@ -1,7 +1,6 @@
 package paper
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,18 +29,21 @@ var table5Rules = []struct {
 // set. The learning rate of the method [ScaledRate] grows with the batch. It returns none of that method at the paper
 // preset, and at smoke, whose data sets have few classes, none of more than twice the batch.
 func AtBatches(p presets.Preset, method, rule string, factors ...int) []Cell {
+	return atBatches(p, Cell{Row: method, Method: method, Objective: presets.Named(rule)}, factors...)
+}
+
+func atBatches(p presets.Preset, of Cell, factors ...int) []Cell {
 	var out []Cell
-	scaled := method == ScaledRate
+	scaled := of.Method == ScaledRate
 	if scaled && p.Like(paperPreset) {
 		return nil
 	}
-	for _, c := range table5Sets(p) {
+	for _, c := range table5Sets(p, of) {
 		for _, factor := range factors {
 			if factor > 2 && p.Like("smoke") {
 				continue
 			}
-			c.Row, c.Column, c.Method, c.Times = method, fmt.Sprintf("×%d", factor), method, factor
-			c.Objective = presets.Named(rule)
+			c.Column, c.Times = fmt.Sprintf("×%d", factor), factor
 			c.Adjust = func(s *runs.Spec) { table5Spec(p, s, factor, scaled) }
 			out = append(out, c)
 		}
@@ -60,14 +62,7 @@ func AtBatches(p presets.Preset, method, rule string, factors ...int) []Cell {
 func Table5() Study {
 	return Study{
 		Name: "table5", Title: "The state of the art: Recall@K", AtMost: table5Seeds,
-		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) {
-			var out []Cell
-			for _, c := range AtBatches(p, "", "", 1) {
-				c.Row, c.Objective, c.Own = cmp.Or(o.Label, o.String()), o, true
-				out = append(out, c)
-			}
-			return out, nil
-		},
+		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) { return atBatches(p, ownRow(o), 1), nil },
 		Cells: func(p presets.Preset) []Cell {
 			var out []Cell
 			for _, r := range table5Rules {
@@ -78,14 +73,15 @@ func Table5() Study {
 	}
 }
 
-// table5Sets returns an empty cell for each data set.
-func table5Sets(p presets.Preset) []Cell {
+// table5Sets returns a cell on each data set.
+func table5Sets(p presets.Preset, c Cell) []Cell {
 	if !p.Like(paperPreset) {
-		return onBoth(p, Cell{})
+		return onBoth(p, c)
 	}
 	var out []Cell
 	for _, name := range datasets.Published() {
-		out = append(out, Cell{Data: name, PaperData: name})
+		c.Data, c.PaperData = name, name
+		out = append(out, c)
 	}
 	return out
 }
