@@ -71,10 +71,8 @@ func Check(name string) error {
 }
 
 func find(name string) (item, error) {
-	for _, it := range items {
-		if it.name == name {
-			return it, nil
-		}
+	if i := slices.IndexFunc(items, func(it item) bool { return it.name == name }); i >= 0 {
+		return items[i], nil
 	}
 	if slices.Contains([]string{"figure2", "figure3", "table1"}, name) {
 		return item{}, fmt.Errorf("%s needs no runs: notebooks/%s.ipynb draws it", name, name)

@@ -66,17 +66,12 @@ func partsOf(r dmlx.Rule, own []Part) ([]Part, error) {
 		if w.custom {
 			from = own
 		}
-		found := false
-		for _, p := range from {
-			if p.Kind == w.kind && p.Name == w.name {
-				out, found = append(out, p), true
-				break
-			}
-		}
-		if !found {
+		i := slices.IndexFunc(from, func(p Part) bool { return p.Kind == w.kind && p.Name == w.name })
+		if i < 0 {
 			return nil, errs.Invalid(fmt.Errorf("rule %s: there is no Python code for its %s %q: want a pytorch.Part of this "+
 				"kind and name, with the code that assigns %s", r.Name(), w.kind, w.name, assigns[w.kind][0]))
 		}
+		out = append(out, from[i])
 	}
 	return out, nil
 }
