@@ -67,21 +67,15 @@ func overValues(p *plot.Plot, lines []ParameterLine, looks func(i int) look) {
 	for _, l := range lines {
 		values.add(l.Values...)
 		for _, r := range l.Recall {
-			if !math.IsNaN(r.Mean) {
-				recalls.addMean(r)
-			}
+			recalls.addMean(r)
 		}
 	}
 	recalls.padded(0.06, 0.5).scaled(&p.Y, 5)
-	place := func(v float64) float64 { return v }
+	place, edge := func(v float64) float64 { return v }, 0.06*(values.high-values.low)
 	if values.low > 0 {
-		place = math.Log2
+		place, edge = math.Log2, 0.15
 	}
 	low, high := place(values.low), place(values.high)
-	edge := 0.06 * (high - low)
-	if values.low > 0 {
-		edge = 0.15
-	}
 	p.X.Min, p.X.Max = low-edge, high+edge
 	var ticks plot.ConstantTicks
 	var names lineNames
