@@ -375,7 +375,7 @@ func (f file) ownRates(p Preset) (Preset, error) {
 	}
 	rates := make(map[[2]string]float64)
 	for _, data := range slices.Sorted(maps.Keys(f.LearningRates)) {
-		few := len(f.LearningRates[data]) < 4
+		var changes []string
 		for _, text := range slices.Sorted(maps.Keys(f.LearningRates[data])) {
 			rate := f.LearningRates[data][text]
 			o, err := train.ParseObjective(text)
@@ -383,13 +383,12 @@ func (f file) ownRates(p Preset) (Preset, error) {
 				return p, fmt.Errorf("learning_rates.%s: %w", data, err)
 			}
 			rates[key(data, o.String())] = float64(rate)
-			if few {
-				p.Changes = append(p.Changes, fmt.Sprintf("learning rate %g of %s on %s", rate, o, data))
-			}
+			changes = append(changes, fmt.Sprintf("learning rate %g of %s on %s", rate, o, data))
 		}
-		if !few { // Those of a search are in the file, and each run has its own.
-			p.Changes = append(p.Changes, fmt.Sprintf("%d learning rates on %s", len(f.LearningRates[data]), data))
+		if n := len(changes); n > 3 { // Those of a search are in the file, and each run has its own.
+			changes = []string{fmt.Sprintf("%d learning rates on %s", n, data)}
 		}
+		p.Changes = append(p.Changes, changes...)
 	}
 	if len(rates) == 0 {
 		return p, nil
