@@ -225,19 +225,13 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Positives == 0 }),
 			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Negatives == 0 }))
 	}
-	everyone := append(append([]RelativeTerm{}, mined...), others...)
+	everyone := slices.Concat(mined, others)
 	negatives := func(t RelativeTerm) bool { return t.Negatives > 0 }
 	positives := func(t RelativeTerm) bool { return t.Positives > 0 }
 	above := func(t RelativeTerm) bool { return t.MNegative > 1+rounding && negatives(t) }
 	below := func(t RelativeTerm) bool { return t.MNegative < 1-rounding && negatives(t) }
 	weight := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(-10*(t.San-0.5))) } // P₋^sig.
 	pull := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(2*(t.Sap-0.5))) }     // P₊^sig.
-	is := func(yes bool) string {
-		if yes {
-			return "holds"
-		}
-		return "fails"
-	}
 	t := &figures.Table{
 		Columns: []figures.Column{{Title: "The appendix says", Left: true}, {Title: "The op does", Left: true},
 			{Title: ""}},
@@ -248,7 +242,11 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 			"Mined triplets without a member in the set of positives and in that of negatives" + empty + "."},
 	}
 	add := func(says, does string, holds bool) {
-		t.Rows = append(t.Rows, []figures.Cell{figures.Text(says), figures.Text(does), {Text: is(holds), Bold: !holds}})
+		is := figures.Cell{Text: "holds"}
+		if !holds {
+			is = figures.Cell{Text: "fails", Bold: true}
+		}
+		t.Rows = append(t.Rows, []figures.Cell{figures.Text(says), figures.Text(does), is})
 	}
 	most := func(says, does string, among, that func(RelativeTerm) bool) { // That most of everyone's are so.
 		hits, total := countTerms(everyone, among, that)
@@ -392,13 +390,10 @@ func SweepNorms(q report.Request) (*figures.Figure, error) {
 		return nil, err
 	}
 	var runs []figures.NormRun
-	rates := make(map[string]int)
+	rates, most := make(map[string]int), 0
 	for _, c := range cells {
-		rule, err := dmlx.ParseRule(c.Rule)
-		if err != nil {
-			return nil, err
-		}
-		if rule.Direction.Name != dmlx.DirectionCos.Name || len(c.Specs) == 0 {
+		rule := ruleOf(c.Rule)
+		if rule.Direction != dmlx.DirectionCos.Name || len(c.Specs) == 0 {
 			continue
 		}
 		spec := c.Specs[0]
@@ -413,7 +408,7 @@ func SweepNorms(q report.Request) (*figures.Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := figures.NormRun{Pair: rule.Pair.Name, Data: c.Data, LR: spec.LR, Diverged: result.Diverged != ""}
+		r := figures.NormRun{Pair: rule.Pair, Data: c.Data, LR: spec.LR, Diverged: result.Diverged != ""}
 		n := 0.0
 		for _, e := range epochs {
 			if e.GradientNorm > 0 { // An epoch that was not finite has 0.
@@ -429,16 +424,14 @@ func SweepNorms(q report.Request) (*figures.Figure, error) {
 		r.Largest = max(r.Largest, r.Mean)
 		runs = append(runs, r)
 		rates[r.Pair+" "+r.Data]++
+		most = max(most, rates[r.Pair+" "+r.Data])
 	}
-	for _, n := range rates {
-		if n > 1 {
-			f, err := figures.GradientNorms(runs)
-			if err != nil {
-				return nil, err
-			}
-			f.Provenance = fmt.Sprintf("preset %s · %d runs of Table 7 in the store, one seed each", q.Preset, len(runs))
-			return f, nil
-		}
+	if most < 2 {
+		return nil, nil
 	}
-	return nil, nil
+	f, err := figures.GradientNorms(runs)
+	if err == nil {
+		f.Provenance = fmt.Sprintf("preset %s · %d runs of Table 7 in the store, one seed each", q.Preset, len(runs))
+	}
+	return f, err
 }
