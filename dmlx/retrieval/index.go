@@ -59,7 +59,10 @@ func (x *Index) Labels() []int64 { return x.labels }
 
 // Add adds rows behind those that are there. Either all rows of an index have labels or none has. It fails, and adds
 // nothing, if a value is not finite.
-func (x *Index) Add(e *Embeddings) error {
+func (x *Index) Add(e *Embeddings) error { return x.add(e, 0) }
+
+// add adds rows of which some come before e, for errors.
+func (x *Index) add(e *Embeddings, before int) error {
 	n := len(e.Values) / x.dim
 	switch {
 	case e.Dim != x.dim || len(e.Values) != n*x.dim || n == 0:
@@ -69,7 +72,7 @@ func (x *Index) Add(e *Embeddings) error {
 	case x.Len() > 0 && (x.labels == nil) != (e.Labels == nil):
 		return errors.New("retrieval: want labels for all rows of an index, or for none")
 	}
-	if err := finite(e.Values, x.dim, ""); err != nil {
+	if err := finite(e.Values, x.dim, before, ""); err != nil {
 		return err
 	}
 	from := x.Len() * x.dim
@@ -167,7 +170,7 @@ func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32
 	case m == 0:
 		return nil, errors.New("retrieval: the index is empty")
 	}
-	if err := finite(queries, x.dim, ""); err != nil {
+	if err := finite(queries, x.dim, 0, ""); err != nil {
 		return nil, err
 	}
 	e := &Embeddings{Values: queries, Dim: x.dim}
@@ -316,12 +319,13 @@ func WriteIndex(dir string, n, dim int, half bool, labels []int64, parts iter.Se
 		return fmt.Errorf("retrieval: %d rows of %d values with %d labels: want at least 1 row and value, and a label for "+
 			"each row, or none", n, dim, len(labels))
 	}
-	x := &Index{dim: dim, half: half}
+	x, before := &Index{dim: dim, half: half}, 0
 	saved := x.save(dir, n, labels, func(yield func(*Index) bool) {
 		for part, failed := range parts {
 			if err = failed; err == nil {
 				x.rows, x.halves = x.rows[:0], x.halves[:0]
-				err = x.Add(&Embeddings{Values: part, Dim: dim})
+				err = x.add(&Embeddings{Values: part, Dim: dim}, before)
+				before += len(part) / dim
 			}
 			if err != nil || !yield(x) {
 				return

@@ -219,4 +219,9 @@ func TestWriteIndex(t *testing.T) {
 			t.Errorf("%s: %v, %v", what, err, opened)
 		}
 	}
+	values[5] = float32(math.NaN())
+	err = WriteIndex(none, 3, 2, true, nil, parts(2, 1))
+	if err == nil || !strings.Contains(err.Error(), "row 2, column 1") {
+		t.Errorf("a value of the second part: %v", err)
+	}
 }
