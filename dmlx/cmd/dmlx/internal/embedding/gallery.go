@@ -69,8 +69,8 @@ func newGalleryIndex(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "index --images DIR --weights W --out G",
 		Short: "Keep the embeddings of images, or of given features, to be searched",
-		Long: `Embed all images of a folder and write an index into a folder G: rows.npy, float32 [N, D] of length 1,
-rows.names.txt with their paths, rows.labels.npy if sub-folders are classes, and gallery.json, which says by which
+		Long: `Embed all images of a folder and write an index into a folder G: rows.npy, float32 or float16 [N, D] of length
+1, rows.names.txt with their paths, rows.labels.npy if sub-folders are classes, and gallery.json, which says by which
 network; its paths are relative to G. Weights, networks and features are those of dmlx embed, or a run's name. Images
 that cannot be read are left out and named.
 
