@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -215,7 +216,7 @@ func (n *Network) assign(order []string) error {
 			return errors.New("the metadata parameters are not a JSON list of names")
 		}
 	}
-	read, copied, renamed, normalized, convolved := map[string]bool{}, 0, 0, false, false
+	read, copied, renamed, convolved := map[string]bool{}, 0, 0, false
 	for _, node := range n.nodes {
 		for _, in := range node.in {
 			read[in] = true
@@ -223,7 +224,6 @@ func (n *Network) assign(order []string) error {
 		switch {
 		case node.op == "BatchNormalization" && len(node.in) == 5:
 			n.role[node.in[3]], n.role[node.in[4]] = average, average
-			normalized = true
 		case node.op == "Conv":
 			convolved = convolved || len(node.in) > 2 && generated.MatchString(node.in[1])
 		case node.op == "Identity" && n.tensors[node.in[0]] != nil:
@@ -271,7 +271,7 @@ func (n *Network) assign(order []string) error {
 		note("The export may have merged equal tensors (%d copies), which are then trained as one: export with "+
 			"dynamo=True.", copied)
 	}
-	if convolved && !normalized {
+	if convolved && !n.Normalizes() {
 		note("Batch normalization is folded into the convolutions: export with dynamo=True, optimize=False.")
 	}
 	return nil
@@ -286,6 +286,11 @@ func (n *Network) Parameters() []Weight {
 		}
 	}
 	return out
+}
+
+// Normalizes tells whether the network has batch normalization. An export may have folded it into convolutions.
+func (n *Network) Normalizes() bool {
+	return slices.ContainsFunc(n.nodes, func(node *node) bool { return node.op == "BatchNormalization" })
 }
 
 // Variables lists the paths of the variables that [Network.Init] creates.

@@ -126,6 +126,8 @@ func (c Config) validateNetwork() error {
 			c.NetworkFile)
 	case c.Recompute:
 		return errors.New("recomputed blocks are those of residual networks: use --micro-batch for the network of a file")
+	case c.FreezeBN != "" && !n.Normalizes():
+		return fmt.Errorf("%s: it has no batch normalization to freeze: leave --freeze-bn out", c.NetworkFile)
 	}
 	return nil
 }

@@ -153,6 +153,11 @@ func TestNetworkRefused(t *testing.T) {
 			c.NetworkFile, c.fileNetwork = "../onnx/testdata/vit_tiny.onnx", nil
 			return c.Validate()
 		},
+		"no batch normalization to freeze: leave --freeze-bn out": func(c *Config) error {
+			*c = networkConfig(t, "../onnx/testdata/vit_tiny.onnx")
+			c.FreezeBN = FreezeStatistics
+			return c.Validate()
+		},
 		"exported for 32 × 32": func(c *Config) error { return c.Fits(networkData(t, 24), 0) },
 		"embeds images":        func(c *Config) error { return c.Fits(vectors(t), 0) },
 	} {
