@@ -3,6 +3,7 @@
 package optim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -37,17 +38,12 @@ type Optimizer struct {
 
 const sgd, adam, adamW = "sgd", "adam", "adamw"
 
-// defaultOptimizer returns the optimizer of a name with PyTorch's defaults.
-func defaultOptimizer(name string) (Optimizer, bool) {
-	switch name {
-	case "", sgd:
-		return Optimizer{Name: sgd}, true
-	case adam:
-		return Optimizer{Name: adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, true
-	case adamW:
-		return Optimizer{Name: adamW, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01}, true
-	}
-	return Optimizer{}, false
+// optimizers has the optimizers of the names, with PyTorch's defaults.
+var optimizers = map[string]Optimizer{
+	"":    {Name: sgd},
+	sgd:   {Name: sgd},
+	adam:  {Name: adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8},
+	adamW: {Name: adamW, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01},
 }
 
 // setting is an option of a text form: a number or a switch.
@@ -77,7 +73,7 @@ func (o *Optimizer) settings() []setting {
 	}
 }
 
-// readSettings sets options from the text behind a name and checks them.
+// readSettings sets options from a text, a name with options behind it, and checks them.
 func readSettings(text string, settings []setting, more ...query.Option) error {
 	options := more
 	for _, s := range settings {
@@ -87,8 +83,12 @@ func readSettings(text string, settings []setting, more ...query.Option) error {
 		}
 		options = append(options, query.Option{Name: s.name, Set: func(v float64) { *s.at = v }})
 	}
-	if text != "" {
-		if err := query.Read("option", text, options); err != nil {
+	_, given, asked := strings.Cut(text, "?")
+	if asked && given == "" {
+		return errors.New("no option follows the question mark")
+	}
+	if asked {
+		if err := query.Read("option", given, options); err != nil {
 			return err
 		}
 	}
@@ -116,15 +116,12 @@ func differing(settings, defaults []setting) (fields []string) {
 // ParseOptimizer reads an optimizer: "sgd?momentum=0.9&nesterov&weight-decay=0.0001", "adam?beta2=0.99" or
 // "adamw?weight-decay=0.05&filter-bias-and-bn". What the text leaves out is PyTorch's default; "" is plain SGD.
 func ParseOptimizer(text string) (Optimizer, error) {
-	name, options, asked := strings.Cut(text, "?")
-	o, known := defaultOptimizer(name)
+	name, _, _ := strings.Cut(text, "?")
+	o, known := optimizers[name]
 	if !known {
 		return o, fmt.Errorf("optimizer %q: there is no %q; there are %s, %s, %s", text, name, sgd, adam, adamW)
 	}
-	if asked && options == "" {
-		return o, fmt.Errorf("optimizer %q: no option follows the question mark", text)
-	}
-	if err := readSettings(options, o.settings()); err != nil {
+	if err := readSettings(text, o.settings()); err != nil {
 		return o, fmt.Errorf("optimizer %q: %w", text, err)
 	}
 	switch {
@@ -139,7 +136,7 @@ func ParseOptimizer(text string) (Optimizer, error) {
 // String returns the canonical text, which [ParseOptimizer] reads: options are listed where they differ from the
 // defaults.
 func (o Optimizer) String() string {
-	d, known := defaultOptimizer(o.Name)
+	d, known := optimizers[o.Name]
 	if !known {
 		return o.Name
 	}

@@ -32,16 +32,12 @@ type Schedule struct {
 
 const constant, stepDecay, cosine = "constant", "step", "cosine"
 
-func defaultSchedule(name string) (Schedule, bool) {
-	switch name {
-	case "", constant:
-		return Schedule{Name: constant}, true
-	case stepDecay:
-		return Schedule{Name: stepDecay, Factor: 0.1}, true
-	case cosine:
-		return Schedule{Name: cosine}, true
-	}
-	return Schedule{}, false
+// schedules has the schedules of the names, with their defaults.
+var schedules = map[string]Schedule{
+	"":        {Name: constant},
+	constant:  {Name: constant},
+	stepDecay: {Name: stepDecay, Factor: 0.1},
+	cosine:    {Name: cosine},
 }
 
 // settings lists the numbers of the schedule, except its warm-up and places.
@@ -66,13 +62,10 @@ func (s *Schedule) settings() []setting {
 //
 // The factor of a step schedule is 0.1 unless it is given, and the final share of a cosine is 0.
 func ParseSchedule(text string) (Schedule, error) {
-	name, options, asked := strings.Cut(text, "?")
-	s, known := defaultSchedule(name)
+	name, _, _ := strings.Cut(text, "?")
+	s, known := schedules[name]
 	if !known {
 		return s, fmt.Errorf("schedule %q: there is no %q; there are %s, %s, %s", text, name, constant, stepDecay, cosine)
-	}
-	if asked && options == "" {
-		return s, fmt.Errorf("schedule %q: no option follows the question mark", text)
 	}
 	more := []query.Option{{Name: "warmup", Text: func(value string) (err error) {
 		if s.Warmup, err = strconv.Atoi(value); err != nil || s.Warmup < 1 || s.Warmup > 1<<30 {
@@ -94,7 +87,7 @@ func ParseSchedule(text string) (Schedule, error) {
 			return nil
 		}})
 	}
-	if err := readSettings(options, s.settings(), more...); err != nil {
+	if err := readSettings(text, s.settings(), more...); err != nil {
 		return s, fmt.Errorf("schedule %q: %w", text, err)
 	}
 	if s.Name == stepDecay && (s.At == nil) == (s.Epochs == nil) {
@@ -121,7 +114,7 @@ func rising[T int | float64](text string, parse func(text string) (T, error)) ([
 
 // String returns the canonical text, which [ParseSchedule] reads.
 func (s Schedule) String() string {
-	d, known := defaultSchedule(s.Name)
+	d, known := schedules[s.Name]
 	if !known {
 		return s.Name
 	}
