@@ -12,32 +12,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
-// blurred are classes about random centers, with noise that is strong in the directions from some one on.
-func blurred(classes, images, dim, from int, strong float64, seed uint64) *samples.Array {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	a := &samples.Array{Dims: []int{dim}}
-	for c := range classes {
-		center := make([]float64, dim)
-		for j := range center {
-			center[j] = rng.NormFloat64()
-		}
-		for range images {
-			for j, m := range center {
-				noise := 0.6
-				if j >= from {
-					noise = strong
-				}
-				a.Values = append(a.Values, float32(3+m+noise*rng.NormFloat64()))
-			}
-			a.Classes = append(a.Classes, int64(c)+int64(seed)*1000)
-		}
-	}
-	return a
-}
-
-// The linear map of a block is what its coordinates and its trained matrix say, cut or not.
-func TestLinearOfBlock(t *testing.T) {
-	t.Parallel()
+// newTestAlgebra multiplies on the Go backend until the test ends.
+func newTestAlgebra(t *testing.T) *algebra {
+	t.Helper()
 	b, err := backend.Go()
 	if err != nil {
 		t.Fatal(err)
@@ -46,14 +23,29 @@ func TestLinearOfBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.free()
-	of := blurred(9, 12, 70, 30, 2, 3)
-	rows := featureRows{matrix{of.Values, len(of.Classes), 70}, of.Classes}
+	t.Cleanup(a.free)
+	return a
+}
+
+// The linear map of a block is what its coordinates and its trained matrix say, cut or not.
+func TestLinearOfBlock(t *testing.T) {
+	t.Parallel()
+	a, rng := newTestAlgebra(t), rand.New(rand.NewPCG(1, 2))
+	rows := featureRows{newMatrix(108, 70), make([]int64, 108)}
+	for i := range rows.rows {
+		rows.labels[i] = int64(i / 12)
+		for j := range rows.cols {
+			center, noise := 3+math.Sin(float64(rows.labels[i]+1)*float64(j+1)), 0.6
+			if j >= 30 { // Classes differ less in these directions.
+				noise = 2
+			}
+			rows.row(i)[j] = float32(center + noise*rng.NormFloat64())
+		}
+	}
 	m, err := momentsOf(a, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rng := rand.New(rand.NewPCG(1, 2))
 	for _, dim := range []int{70, 66, 20} {
 		for i := range 2 + len(shrinkages) {
 			start, err := m.start(a, i)
@@ -116,16 +108,7 @@ func TestLinearOfBlock(t *testing.T) {
 // The root of a large matrix by blocks inverts its Cholesky factor; one that is not positive definite has none.
 func TestInverseRoot(t *testing.T) {
 	t.Parallel()
-	b, err := backend.Go()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := newAlgebra(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.free()
-	rng := rand.New(rand.NewPCG(3, 4))
+	a, rng := newTestAlgebra(t), rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{1, 256, 257, 531} {
 		x, p := mat.NewDense(n, 2*n, nil), mat.NewDense(n, n, nil)
 		x.Apply(func(_, _ int, _ float64) float64 { return rng.NormFloat64() }, x)
