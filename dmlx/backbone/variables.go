@@ -38,7 +38,7 @@ func EncodeVariables(store *model.Store, paths []string, meta map[string]string)
 		if err != nil {
 			return nil, fmt.Errorf("variable %s: %w", at, err)
 		}
-		out.put(tensorName(at), v.Shape().Dimensions, values)
+		out.put(TensorName(at), v.Shape().Dimensions, values)
 	}
 	return safetensors(out.header, out.body)
 }
@@ -75,8 +75,8 @@ func safetensors(header map[string]any, body []byte) ([]byte, error) {
 	return append(append(out, head...), body...), nil
 }
 
-// tensorName returns the name of a variable in a file.
-func tensorName(path string) string {
+// TensorName returns the name of a variable in a file: "layer1.0.conv1.weight" for "/layer1/0/conv1/weight".
+func TensorName(path string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
 }
 
@@ -96,7 +96,7 @@ func DecodeVariables(data []byte, store *model.Store, paths []string, rows, dim 
 		if v == nil {
 			return fmt.Errorf("no variable %s to set", at)
 		}
-		name := tensorName(at)
+		name := TensorName(at)
 		known[name] = true
 		switch e, ok := entries[name]; {
 		case !ok:
@@ -117,7 +117,7 @@ func DecodeVariables(data []byte, store *model.Store, paths []string, rows, dim 
 		return fmt.Errorf("not the weights of this network: %s", strings.Join(wrong, "; "))
 	}
 	for _, at := range paths {
-		v, e := store.GetVariable(at), entries[tensorName(at)]
+		v, e := store.GetVariable(at), entries[TensorName(at)]
 		t := tensors.FromShape(v.Shape())
 		if v.DType() != dtypes.Float32 {
 			return fmt.Errorf("variable %s is %s: want float32", at, v.DType())

@@ -166,7 +166,7 @@ func (l LoRA) matchesSome(n *Network) error {
 // DrawLowRank sets the matrices A to their initial values.
 func (n *Network) DrawLowRank(store *model.Store, seed uint64) error {
 	for _, path := range n.Variables() {
-		name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
+		name := backbone.TensorName(path)
 		if _, isA := backbone.IsLowRank(name); !isA {
 			continue
 		}

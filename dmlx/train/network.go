@@ -297,7 +297,7 @@ func (s *compiledStep) markTrained(o Options) error {
 		return err
 	}
 	for _, v := range backbone.Trainable(s.weights) {
-		v.SetTrainable(p.trains(strings.ReplaceAll(strings.TrimPrefix(v.Path(), "/"), "/", ".")))
+		v.SetTrainable(p.trains(backbone.TensorName(v.Path())))
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func TestNetwork(t *testing.T) {
 				for _, v := range backbone.Trainable(before) {
 					old, new := tensors.MustCopyFlatData[float32](v.MustValue()),
 						tensors.MustCopyFlatData[float32](after.GetVariable(v.Path()).MustValue())
-					weight := strings.ReplaceAll(strings.TrimPrefix(v.Path(), "/"), "/", ".")
+					weight := backbone.TensorName(v.Path())
 					// Normalization behind a convolution takes biases in front of it away.
 					if trained, same := p.trains(weight), slices.Equal(old, new); same == trained &&
 						!(same && strings.HasSuffix(weight, "bias")) {

@@ -236,7 +236,7 @@ func TestStepsOfNetwork(t *testing.T) {
 		if !(worst <= 1e-5) {
 			t.Errorf("%s ends %.1e from where training does", path, worst)
 		}
-		name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
+		name := backbone.TensorName(path)
 		if !part.trains(name) && !slices.Equal(v[0], v[1]) {
 			t.Errorf("%s is not trained, and has changed", name)
 		}
