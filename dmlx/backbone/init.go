@@ -1,11 +1,8 @@
 package backbone
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -112,9 +109,7 @@ func (p Param) draw(a Arch, seed uint64) []float32 {
 	if isHead(p.Name) {
 		return sampling.Linear(p.Name, a.Width(), p.Size(), seed) // torch.nn.Linear, weight and bias alike.
 	}
-	values := make([]float32, p.Size())
-	key := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), p.Name...))
-	rng := rand.New(rand.NewChaCha8(key))
+	values, rng := make([]float32, p.Size()), sampling.Named(p.Name, seed)
 	switch {
 	case len(p.Shape) == 4:
 		// torchvision's ResNet: kaiming_normal_(mode="fan_out", nonlinearity="relu").

@@ -26,11 +26,16 @@ func Stream(seed, purpose, index uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, purpose<<48|index))
 }
 
+// Named returns the stream of a weight or bias, by its name.
+func Named(name string, seed uint64) *rand.Rand {
+	key := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), name...))
+	return rand.New(rand.NewChaCha8(key))
+}
+
 // Linear returns n initial values of a weight or bias, by its name, of a layer with so many inputs, as PyTorch's Linear
 // has them: U(−1/√in, 1/√in).
 func Linear(name string, in, n int, seed uint64) []float32 {
-	key := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), name...))
-	rng := rand.New(rand.NewChaCha8(key))
+	rng := Named(name, seed)
 	bound := 1 / math.Sqrt(float64(in))
 	values := make([]float32, n)
 	for i := range values {
