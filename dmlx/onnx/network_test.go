@@ -216,7 +216,7 @@ func TestWrite(t *testing.T) {
 	if err := v.SetValue(tensors.FromFlatDataAndDimensions(changed, net.Width)); err != nil {
 		t.Fatal(err)
 	}
-	head := &Head{make([]float32, 2*net.Width), []float32{3, 4}}
+	head := &Linear{"fc", make([]float32, 2*net.Width), []float32{3, 4}}
 	written, err := net.Write(store, head, map[string]string{"source": "a test", "dim": "2"})
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestWrite(t *testing.T) {
 	if math.Abs(float64(got[0]-0.6)) > 1e-6 || math.Abs(float64(got[1]-0.8)) > 1e-6 {
 		t.Error(got)
 	}
-	if _, err := net.Write(store, &Head{Bias: []float32{1}}, nil); err == nil {
+	if _, err := net.Write(store, &Linear{Bias: []float32{1}}, nil); err == nil {
 		t.Error("no error about a head of another size")
 	}
 }

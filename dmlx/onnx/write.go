@@ -12,13 +12,10 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/onnxpb"
 )
 
-// Head is a linear layer from features to embeddings: weight [dim, F], row by row, and bias [dim].
-type Head struct{ Weight, Bias []float32 }
-
-// Write returns the file with the weights of a store: the same graph, with all names. With a head, the output is
-// "embeddings", scaled to length 1. meta is added to the metadata of the file. What exporters say of nodes and values,
-// as stack traces with the paths of their machine, is left out.
-func (n *Network) Write(store *model.Store, head *Head, meta map[string]string) (out []byte, err error) {
+// Write returns the file with the weights of a store: the same graph, with all names. With a head, a layer from
+// features to embeddings, the output is "embeddings", scaled to length 1. meta is added to the metadata of the file.
+// What exporters say of nodes and values, as stack traces with the paths of their machine, is left out.
+func (n *Network) Write(store *model.Store, head *Linear, meta map[string]string) (out []byte, err error) {
 	defer errs.Catch(&err)
 	if head != nil && (len(head.Bias) == 0 || len(head.Weight) != len(head.Bias)*n.Width) {
 		return nil, fmt.Errorf("a head of %d weights and %d biases for %d features", len(head.Weight), len(head.Bias),
@@ -44,7 +41,7 @@ func (n *Network) Write(store *model.Store, head *Head, meta map[string]string) 
 // remarks are the numbers of doc_string and metadata_props in the graph's nodes, inputs, outputs and values.
 var remarks = map[protowire.Number][]protowire.Number{1: {6, 9}, 11: {3, 4}, 12: {3, 4}, 13: {3, 4}}
 
-func (n *Network) writeGraph(graph []byte, store *model.Store, head *Head) (out []byte, err error) {
+func (n *Network) writeGraph(graph []byte, store *model.Store, head *Linear) (out []byte, err error) {
 	err = fields(graph, func(x field) error {
 		switch {
 		case x.number == 12 && head != nil: // The output is another one.
@@ -84,7 +81,7 @@ func (n *Network) writeGraph(graph []byte, store *model.Store, head *Head) (out 
 	if err != nil || head == nil {
 		return out, err
 	}
-	return writeEmbeddings(out, n.output, n.Width, []Linear{{"fc", head.Weight, head.Bias}}), nil
+	return writeEmbeddings(out, n.output, n.Width, []Linear{*head}), nil
 }
 
 // Linear is a linear layer with a name: weight [out, in], row by row, and bias [out].

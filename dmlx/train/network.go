@@ -336,12 +336,12 @@ func ExportNetwork(path string, weights []byte, head bool) (file []byte, dim, cr
 	if err := m.decode(weights, store, 0); err != nil {
 		return nil, 0, 0, err
 	}
-	var layer *onnx.Head
+	var layer *onnx.Linear
 	if head {
 		value := func(name string) []float32 {
 			return tensors.MustCopyFlatData[float32](store.GetVariable(headScope + name).MustValue())
 		}
-		layer = &onnx.Head{Weight: value("weight"), Bias: value("bias")}
+		layer = &onnx.Linear{Name: "fc", Weight: value("weight"), Bias: value("bias")}
 	} else {
 		dim = n.Width
 	}
