@@ -147,7 +147,7 @@ func (o Optimizer) String() string {
 // IsPlain tells whether the optimizer is plain SGD.
 func (o Optimizer) IsPlain() bool { return o == Optimizer{} || o == Optimizer{Name: sgd} }
 
-// IsAdaptive tells whether the optimizer needs the corrections of [Optimizer.corrections].
+// IsAdaptive tells whether the optimizer needs the corrections of [Optimizer.Corrections].
 func (o Optimizer) IsAdaptive() bool { return o.Name == adam || o.Name == adamW }
 
 // Corrections returns the divisors of Adam's moments in a step, counted from 0: 1 − β₁ᵗ and √(1 − β₂ᵗ), t = step + 1.
@@ -181,7 +181,7 @@ func State(weight *model.Variable, store *model.Store, name string) *model.Varia
 }
 
 // Update changes variables by their gradients. nodes are their values and rates the learning rates, a scalar for each.
-// corrections begin with the [Optimizer.corrections] of the step; only an adaptive optimizer needs them.
+// corrections begin with the [Optimizer.Corrections] of the step; only an adaptive optimizer needs them.
 func (o Optimizer) Update(store *model.Store, variables []*model.Variable, nodes, rates, gradients []*Node,
 	corrections *Node) {
 	correction := func(i int) *Node { return Reshape(Slice(corrections, AxisElem(i))) }

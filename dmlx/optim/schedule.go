@@ -150,7 +150,7 @@ func (s Schedule) Share(step, epochs, perEpoch int) float64 {
 	return s.main(step, epochs, perEpoch)
 }
 
-// main is [Schedule.share] without the warm-up. A cosine has its full height until the warm-up ends.
+// main is [Schedule.Share] without the warm-up. A cosine has its full height until the warm-up ends.
 func (s Schedule) main(step, epochs, perEpoch int) float64 {
 	switch s.Name {
 	case stepDecay:

@@ -51,7 +51,7 @@ func (o Options) key() Options {
 
 // The places of numbers that change from step to step in the input "settings", float32 [4].
 const (
-	firstDivisor  = iota // See [optim.Optimizer.corrections].
+	firstDivisor  = iota // See [optim.Optimizer.Corrections].
 	secondDivisor        //
 	headRate             // The learning rate of the last layer.
 	batchGradient        // See [dmlx.Bank].
