@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gradient-surgery/dml/datasets"
@@ -86,9 +87,7 @@ func (t TryIt) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	f := &form{TryIt: t, ctx: ctx, check: func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) },
-		board: board{filepath.Join(t.Store.Dir, "tryit", "leaderboard.json")}, parts: dmlx.PartsWith(t.Rule),
-		running: make(chan struct{})}
-	close(f.running)
+		board: board{filepath.Join(t.Store.Dir, "tryit", "leaderboard.json")}, parts: dmlx.PartsWith(t.Rule)}
 	f.trainer = sync.OnceValues(func() (*train.Trainer, error) {
 		choice, err := t.Open()
 		if err != nil {
@@ -121,11 +120,12 @@ type form struct {
 	check   func(dmlx.Rule) (*dissect.Checked, error)
 	board   board
 
-	reading sync.Mutex // Held while features are computed.
+	reading  sync.Mutex   // Held while features are computed.
+	training sync.Mutex   // Held by the training that runs.
+	running  atomic.Int32 // The trainings that have not ended.
 
 	mu      sync.Mutex
-	stop    context.CancelFunc // Of the training that runs.
-	running chan struct{}      // Closed when it has ended, and before the first.
+	stop    context.CancelFunc // Of the latest training.
 	note    string
 	problem string
 	chart   chartState
@@ -233,7 +233,6 @@ func (f *form) try(args []byte) (page.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	busy := f.busy()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	chart := f.chart.orEmpty(r, q.Rows)
@@ -241,7 +240,7 @@ func (f *form) try(args []byte) (page.Object, error) {
 	for i, g := range chart.groups {
 		groups[i] = page.Object{"name": g.Name, "curves": slices.Clone(g.Curves)}
 	}
-	return page.Object{"note": cmp.Or(f.note, r.Name()+": press Train"), "problem": f.problem, "more": busy,
+	return page.Object{"note": cmp.Or(f.note, r.Name()+": press Train"), "problem": f.problem, "more": f.busy(),
 		"below": below, "chart": page.Object{"about": chart.about, "epochs": chart.epochs, "reference": chart.reference,
 			"groups": groups}}, nil
 }
@@ -272,28 +271,13 @@ func others(r dmlx.Rule, rows []string) []string {
 }
 
 // busy reports whether a training runs.
-func (f *form) busy() bool {
-	select {
-	case <-f.latest():
-		return false
-	default:
-		return true
-	}
-}
+func (f *form) busy() bool { return f.running.Load() > 0 }
 
 // wait waits until no training runs, but not longer than most.
 func (f *form) wait(most time.Duration) {
-	select {
-	case <-f.latest():
-	case <-time.After(most):
+	for end := time.Now().Add(most); f.busy() && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
 	}
-}
-
-// latest returns a channel that is closed when the latest training has ended.
-func (f *form) latest() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.running
 }
 
 // start trains a rule and rows beside it, in place of what is training.
@@ -304,12 +288,16 @@ func (f *form) start(r dmlx.Rule, rows []string, data string, network bool) {
 		f.stop()
 	}
 	ctx, stop := context.WithCancel(f.ctx)
-	before, running := f.running, make(chan struct{})
-	f.stop, f.running, f.problem, f.note = stop, running, "", "starting"
+	f.stop, f.problem, f.note = stop, "", "starting"
+	f.running.Add(1)
 	go func() {
-		defer close(running)
+		defer f.running.Add(-1)
 		defer stop()
-		<-before
+		f.training.Lock()
+		defer f.training.Unlock()
+		if ctx.Err() != nil { // Another took its place before it began, and has the note and the chart.
+			return
+		}
 		train := f.heads
 		if network {
 			train = f.network

@@ -31,10 +31,8 @@ func tryForm(t *testing.T, store string, r dmlx.Rule) *form {
 	if err != nil {
 		t.Fatal(err)
 	}
-	idle := make(chan struct{})
-	close(idle)
-	return &form{ctx: t.Context(), running: idle, TryIt: TryIt{Rule: r, Rows: namedRows(), Ticked: ticked,
-		Data: []string{"minishop"}, Preset: "smoke", Seeds: 2, Store: s},
+	return &form{ctx: t.Context(), TryIt: TryIt{Rule: r, Rows: namedRows(), Ticked: ticked, Data: []string{"minishop"},
+		Preset: "smoke", Seeds: 2, Store: s},
 		parts: dmlx.PartsWith(r), board: board{filepath.Join(store, "tryit", "leaderboard.json")},
 		check: func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) },
 		trainer: sync.OnceValues(func() (*train.Trainer, error) {
@@ -127,6 +125,26 @@ func TestTryIt(t *testing.T) {
 	if _, err := again.try([]byte(`{"rule": "cos/con/con"}`)); err == nil ||
 		!strings.Contains(err.Error(), "remove it to start a new one") {
 		t.Errorf("a damaged leaderboard: %v", err)
+	}
+}
+
+// A training takes the place of those that were asked for before it, also of one that has not begun.
+func TestTheLatestIsTried(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains")
+	}
+	f := tryForm(t, t.TempDir(), parse(t, "cos/con/con"))
+	for _, rule := range []string{"cos/con/con", "cos/lin/con", "cos/sig/con"} {
+		f.start(parse(t, rule), nil, "minishop", false)
+	}
+	if !f.busy() {
+		t.Error("nothing runs")
+	}
+	f.wait(time.Hour)
+	rows, err := f.board.read()
+	if err != nil || len(rows) != 1 || rows[0].Rule != "cos/sig/con" || len(f.chart.groups) != 1 ||
+		f.chart.groups[0].Name != "cos/sig/con" || f.problem != "" || f.note != "cos/sig/con on minishop: done" {
+		t.Errorf("%+v, %v; %q, %q, %+v", rows, err, f.note, f.problem, f.chart)
 	}
 }
 
