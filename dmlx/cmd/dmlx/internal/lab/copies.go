@@ -159,11 +159,13 @@ func (c Copies) Names() []string {
 
 // Has returns the name of the shipped notebook that a path below a folder of them is, if it is one.
 func (c Copies) Has(dir, file string) (name string, ok bool) {
-	name, err := filepath.Rel(dir, file)
-	if err != nil || path.Ext(name) != ".ipynb" || strings.ContainsRune(name, filepath.Separator) {
+	if file, err := filepath.Abs(file); err == nil {
+		name, _ = filepath.Rel(dir, file)
+	}
+	if path.Ext(name) != ".ipynb" || strings.ContainsRune(name, filepath.Separator) {
 		return "", false
 	}
-	_, err = fs.Stat(c.Shipped, name)
+	_, err := fs.Stat(c.Shipped, name)
 	return name, err == nil
 }
 

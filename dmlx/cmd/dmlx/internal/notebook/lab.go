@@ -131,10 +131,10 @@ network. Run only notebooks that you trust.`,
 			own := inPlace || len(args) > 0
 			if len(args) > 0 && !inPlace { // A shipped notebook, or the user's.
 				folder := copies.Dir
-				if _, copied := copies.Has(folder, absolute(args[0])); !copied && l.Folder == "" {
+				if _, copied := copies.Has(folder, args[0]); !copied && l.Folder == "" {
 					folder = filepath.Join(l.Root, "notebooks")
 				}
-				if name, ok := copies.Has(folder, absolute(args[0])); ok {
+				if name, ok := copies.Has(folder, args[0]); ok {
 					own, args = false, []string{filepath.Join(copies.Dir, name)}
 				}
 			}
@@ -458,14 +458,6 @@ func openedFile(root string, args []string) (string, error) {
 		return "", fmt.Errorf("%s is not in %s, the folder that JupyterLab shows", args[0], root)
 	}
 	return filepath.ToSlash(rel), nil
-}
-
-// absolute returns a path that does not depend on the working directory, or the path itself if there is none.
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }
 
 // openBrowser opens an address in a browser by a page that only this user can read; done removes the page. A failure is
