@@ -111,7 +111,8 @@ func (t *Trainer) divided(ctx context.Context, training Training) (out Training,
 	if err != nil {
 		return training, done, err
 	}
-	parts := []*samples.Split{&data.Train, &data.Test, &data.Gallery}
+	divided := *data
+	parts := []*samples.Split{&divided.Train, &divided.Test, &divided.Gallery}
 	switch {
 	case c.Arch == "" && c.NetworkFile == "":
 		return why("the network is neither a backbone nor that of a file")
@@ -141,10 +142,9 @@ func (t *Trainer) divided(ctx context.Context, training Training) (out Training,
 	}
 	_, _, _ = why(reason)
 	out = training
-	divided := *data
 	out.Config, out.Data = c, &divided
 	divided.Scale, divided.Shift = nil, nil
-	for i, to := range []*samples.Split{&divided.Train, &divided.Test, &divided.Gallery} {
+	for i, to := range parts {
 		if *to == nil {
 			continue
 		}
