@@ -23,8 +23,9 @@ import (
 type execution struct {
 	*cli.App
 	runs.Options
-	on  cluster
-	out string // Folder for tables and pictures; "" writes none.
+	on    cluster
+	out   string // Folder for tables and pictures; "" writes none.
+	flags *pflag.FlagSet
 
 	store *runs.Store                    // Set by begin.
 	open  func() (*train.Trainer, error) // Opens the backend; set by begin.
@@ -32,6 +33,7 @@ type execution struct {
 
 // add adds the flags.
 func (x *execution) add(f *pflag.FlagSet) {
+	x.flags = f
 	f.IntVar(&x.Jobs, "jobs", 0, "runs at a time, each in a process of its own (default 0: as many as cores and memory "+
 		"allow)")
 	cli.AddDevices(f, &x.Devices)
@@ -44,8 +46,11 @@ func (x *execution) add(f *pflag.FlagSet) {
 }
 
 // check checks the flags, before any work.
-func (x *execution) check(f *pflag.FlagSet) error {
-	return cmp.Or(x.on.check(f), x.CheckStyle(x.out), cli.CheckOutDir(x.out))
+func (x *execution) check() error {
+	if x.CachedOnly && x.on.on != "" {
+		return cli.Usagef("--cached-only trains no runs: leave out --on")
+	}
+	return cmp.Or(x.on.check(x.flags), x.CheckStyle(x.out), cli.CheckOutDir(x.out))
 }
 
 // begin opens the store and says where and how the missing runs of a preset are trained. light tells whether the light

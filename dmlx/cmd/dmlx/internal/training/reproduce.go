@@ -10,7 +10,6 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/estimate"
@@ -33,7 +32,6 @@ type reproduction struct {
 	rules, losses []string
 	entries       ledger.Filter
 	verdicts      []string
-	flags         *pflag.FlagSet
 
 	names    []string                  // Of the tables and figures; set by plan.
 	requests map[string]report.Request // By name; set by plan.
@@ -83,7 +81,6 @@ the cluster's nodes share.`,
 		RunE:      func(cmd *cobra.Command, names []string) error { return r.run(cmd.Context(), names) },
 	}
 	f := cmd.Flags()
-	r.flags = f
 	f.StringArrayVar(&r.rules, "add-rule", nil, `rule as a row of your own, with a label if you like: `+
 		`"Ours = cos/lin/cir"; may be repeated`)
 	f.StringArrayVar(&r.losses, "add-loss", nil, `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
@@ -185,12 +182,10 @@ func (r *reproduction) checkFlags() error {
 		return cli.Usagef("--estimate measures steps on one device: leave out --devices")
 	case r.estimated && (r.CachedOnly || r.on.on != ""):
 		return cli.Usagef("--estimate trains no runs: leave out --cached-only and --on")
-	case r.CachedOnly && r.on.on != "":
-		return cli.Usagef("--cached-only trains no runs: leave out --on")
 	case filtered && !slices.Equal(r.names, []string{"ledger"}):
 		return cli.Usagef("--%s select entries of the ledger: want dmlx reproduce ledger", strings.Join(ledgerFlags, ", --"))
 	}
-	if err := r.check(r.flags); err != nil {
+	if err := r.check(); err != nil {
 		return err
 	}
 	return cli.CheckOut(nil, r.bundled)

@@ -60,7 +60,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 			if q.Budget.Hours == 0 && q.Budget.Trials == 0 {
 				q.Budget.Trials = 40
 			}
-			if err := x.check(cmd.Flags()); err != nil {
+			if err := x.check(); err != nil {
 				return err
 			}
 			if err := x.begin(q.Preset, false); err != nil { // Many trials share a compiled step.

@@ -80,7 +80,7 @@ func (s *rateSearch) run(ctx context.Context) error {
 	if len(objectives) == 0 {
 		return cli.Usagef("no --rule and no --loss: want at least one")
 	}
-	if err := s.check(s.set.flags); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
 	if err := s.begin(preset, false); err != nil { // The runs of an objective share a compiled step.

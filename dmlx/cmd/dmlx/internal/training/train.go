@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
@@ -28,7 +27,6 @@ type training struct {
 	rules, losses  []string
 	proxyLR        float64
 	seed           uint64
-	flags          *pflag.FlagSet
 
 	preset     presets.Preset // Set by plan, as what follows.
 	seeds      []uint64
@@ -67,7 +65,6 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	t.flags = f
 	f.StringVar(&t.data, "data", "minicar", "data set, or a folder of images")
 	f.StringArrayVar(&t.rules, "rule", nil, "gradient rule; may be repeated (default cos/con/con)")
 	f.StringArrayVar(&t.losses, "loss", nil,
@@ -104,10 +101,7 @@ func (t *training) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.CachedOnly && t.on.on != "" {
-		return cli.Usagef("--cached-only trains no runs: leave out --on")
-	}
-	if err := t.check(t.flags); err != nil {
+	if err := t.check(); err != nil {
 		return err
 	}
 	if specs, err = t.specs(t.preset); err != nil {
