@@ -80,6 +80,9 @@ func MapFloat16(path string) (values []uint16, shape []int, unmap func() error, 
 	return mapped[uint16](path, "<f2")
 }
 
+// ErrType is the error of [MapFloat32] and [MapFloat16] for an array of another type.
+var ErrType = errors.New("values of another type")
+
 func mapped[T float32 | uint16](path, descr string) (values []T, shape []int, unmap func() error, err error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -98,9 +101,12 @@ func mapped[T float32 | uint16](path, descr string) (values []T, shape []int, un
 		return fail(fmt.Errorf("not a NumPy array: %w", err))
 	}
 	n, each := size(h.shape), int(unsafe.Sizeof(*new(T)))
-	if h.descr != descr || h.fortran || n < 1 || len(body) != each*n || (len(raw)-len(body))%each != 0 {
-		return fail(fmt.Errorf("%d bytes of %q values, Fortran order %v, shape %v: want all %q values in C order",
-			len(body), h.descr, h.fortran, h.shape, descr))
+	switch {
+	case h.descr != descr:
+		return fail(fmt.Errorf("%w: %q, want %q", ErrType, h.descr, descr))
+	case h.fortran || n < 1 || len(body) != each*n || (len(raw)-len(body))%each != 0:
+		return fail(fmt.Errorf("%d bytes of %q values, Fortran order %v, shape %v: want all values in C order",
+			len(body), h.descr, h.fortran, h.shape))
 	}
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return fail(errors.New("this machine keeps numbers in the other byte order"))

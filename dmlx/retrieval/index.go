@@ -341,15 +341,15 @@ func WriteIndex(dir string, n, dim int, half bool, labels []int64, parts iter.Se
 // OpenIndex maps the rows of a saved index into memory. The file must stay as it is until Close.
 func OpenIndex(dir string) (*Index, error) {
 	path := filepath.Join(dir, IndexRows)
-	x := &Index{}
+	x := &Index{half: true}
 	var shape []int
 	var err error
-	if x.rows, shape, x.unmap, err = npy.MapFloat32(path); err != nil {
-		var other error
-		if x.halves, shape, x.unmap, other = npy.MapFloat16(path); other != nil {
-			return nil, err
-		}
-		x.half = true
+	if x.halves, shape, x.unmap, err = npy.MapFloat16(path); errors.Is(err, npy.ErrType) {
+		x.half = false
+		x.rows, shape, x.unmap, err = npy.MapFloat32(path)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if len(shape) != 2 {
 		return nil, errors.Join(fmt.Errorf("%s: shape %v, want [N, D]", path, shape), x.Close())

@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 func indexOf(t testing.TB, e *Embeddings, half bool) *Index {
@@ -149,6 +150,22 @@ func TestIndexRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(damaged, IndexRows), []byte("no array"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// The error of a cut file names the type that it has, and another type is named beside one that an index takes.
+	cut := func(half bool) string {
+		dir, whole := t.TempDir(), indexOf(t, &Embeddings{Values: make([]float32, 64), Dim: 8}, half)
+		path := filepath.Join(dir, IndexRows)
+		if err := whole.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || os.Truncate(path, info.Size()-16) != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	numbers := t.TempDir()
+	if err := npy.WriteInt64(filepath.Join(numbers, IndexRows), []int64{1, 2}, 1, 2); err != nil {
+		t.Fatal(err)
+	}
 	_, none := NewIndex(0, false)
 	nan := float32(math.NaN())
 	for _, c := range []struct {
@@ -165,6 +182,9 @@ func TestIndexRefuses(t *testing.T) {
 		{search([]float32{1, 2}, 0), "at least 1"},
 		{open(t.TempDir()), "no such file"},
 		{open(damaged), "not a NumPy array"},
+		{open(cut(true)), `112 bytes of "<f2" values, Fortran order false, shape [8 8]: want all values in C order`},
+		{open(cut(false)), `240 bytes of "<f4" values, Fortran order false, shape [8 8]: want all values in C order`},
+		{open(numbers), `values of another type: "<i8", want "<f4"`},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%v, want …%s…", c.err, c.want)
