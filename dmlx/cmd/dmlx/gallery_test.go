@@ -140,6 +140,16 @@ func TestGalleryOfFeatures(t *testing.T) {
 	if err != nil || !strings.Contains(string(raw[:64]), "<f2") {
 		t.Errorf("%v %.64q", err, raw)
 	}
+	// An index that is replaced by one of the other type says so.
+	for kind, flags := range map[string][]string{"float16": {"--half"}, "float32": nil} {
+		args := append([]string{"gallery", "index", "--features", x, "--out", in("replaced")}, flags...)
+		if v := object(t, args...); v["type"] != kind {
+			t.Errorf("%v, want %s", v, kind)
+		}
+		if code, stdout, _ := invoke(t, args...); code != 0 || !strings.Contains(stdout, " "+kind+" values each") {
+			t.Errorf("%d %s, want %s", code, stdout, kind)
+		}
+	}
 	v = object(t, "gallery", "query", in("half"), "--features", asked, "--k", "2")
 	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
 		t.Errorf("as float16: %v", got)

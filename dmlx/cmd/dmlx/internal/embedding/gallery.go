@@ -72,7 +72,7 @@ func newGalleryIndex(a *cli.App) *cobra.Command {
 		Long: `Embed all images of a folder and write an index into a folder G: rows.npy, float32 or float16 [N, D] of length
 1, rows.names.txt with their paths, rows.labels.npy if sub-folders are classes, and gallery.json, which says by which
 network; its paths are relative to G. Weights, networks and features are those of dmlx embed, or a run's name. Images
-that cannot be read are left out and named.
+that cannot be read are left out and named. An index that is in G is replaced, whatever the type of its rows.
 
 --features X.npy keeps the rows [N, F] of a file in place of images; with --weights they are embedded by a head that was
 trained on such features. Names and labels are those beside X.npy, if there are any; --images is the folder of names
@@ -101,7 +101,10 @@ that are paths of images.`,
 				return err
 			}
 			var f *featureFile
-			what, skipped := "images", 0
+			what, kind, skipped := "images", "float32", 0
+			if half {
+				kind = "float16"
+			}
 			if given != "" {
 				what = "rows"
 				f, err = namedFeatures(a, given, weights)
@@ -124,8 +127,8 @@ that are paths of images.`,
 			if err = errors.Join(err, durable.WriteJSON(filepath.Join(out, galleryFile), of)); err != nil {
 				return err
 			}
-			return a.Print(map[string]any{what: f.rows, "dim": f.width, "out": out, "skipped": skipped},
-				fmt.Sprintf("%d %s, %d values each, in %s", f.rows, what, f.width, out))
+			return a.Print(map[string]any{what: f.rows, "dim": f.width, "type": kind, "out": out, "skipped": skipped},
+				fmt.Sprintf("%d %s, %d %s values each, in %s", f.rows, what, f.width, kind, out))
 		},
 	}
 	ArchFlag(cmd, &of.Arch)
