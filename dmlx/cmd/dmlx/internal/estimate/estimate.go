@@ -19,7 +19,6 @@ type Estimate struct {
 	Hours float64 // Of all lines; set by [Estimate.Measure].
 
 	seen map[string]bool // Runs by hash, since tables share runs.
-	keep bool            // Whether runs start from kept maps, which the measured steps do not.
 }
 
 // Line is the runs of a table on one data set whose steps take equally long.
@@ -45,7 +44,7 @@ func (e *Estimate) Add(study string, jobs []runs.Job) {
 		if e.seen[hash] || j.Histograms { // Similarity histograms of a trained run take no steps.
 			continue
 		}
-		e.seen[hash], e.keep = true, e.keep || j.Keep > 0
+		e.seen[hash] = true
 		line := e.line(study, j.Spec)
 		line.Runs++
 		line.Steps += j.Spec.Steps()
@@ -84,8 +83,9 @@ func (e *Estimate) Measure(ctx context.Context, c *backend.Choice, show func(tex
 	return nil
 }
 
-// Text returns the estimate as a table. backend is the name of the backend on which the steps were measured.
-func (e *Estimate) Text(backend string) string {
+// Text returns the estimate as a table. backend is the name of the backend on which the steps were measured, and keep
+// the bytes of [runs.Options], since the runs may start from kept maps, which the measured steps do not.
+func (e *Estimate) Text(backend string, keep int64) string {
 	rows := []string{"table\tdata\tstep\ttime of a step\truns\tsteps of all runs\thours"}
 	for _, l := range e.Lines {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%.3g s\t%d\t%d\t%.3g", l.Study, l.Data, l.Batch, l.StepMS/1000,
@@ -93,7 +93,7 @@ func (e *Estimate) Text(backend string) string {
 	}
 	out := text.Table(rows...) + fmt.Sprintf("\n\n%.3g hours in total on %s, with one run at a time. The time to decode "+
 		"images and to measure recall is not included.", e.Hours, backend)
-	if e.keep {
+	if keep > 0 {
 		out += " The steps are measured as without --keep: with it they can be several times as fast."
 	}
 	return out

@@ -412,7 +412,7 @@ func (r *reproduction) printEstimate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.Print(map[string]any{"lines": e.Lines, "hours": e.Hours, "backend": t.Name}, e.Text(t.Name))
+	return r.Print(map[string]any{"lines": e.Lines, "hours": e.Hours, "backend": t.Name}, e.Text(t.Name, r.Keep))
 }
 
 // present returns a report as JSON and text. If out is not empty, it writes the parts there in all formats.
