@@ -99,14 +99,13 @@ func completeFlags(root *cobra.Command, a *cli.App) {
 		published = append(published, s.Alias)
 	}
 	sets = append(sets, published...)
-	search := search.Samplers()
 	values := map[string]completer{
 		"preset": orFile(presets.Names()...), "rule": completeRule, "add-rule": completeRule, "reference": completeRule,
 		"loss": oneOf(losses.Names()...), "add-loss": oneOf(losses.Names()...), "miner": oneOf(miners.Names()...),
 		"exchange": completeExchange, "data": orFile(sets...), "fine-grained": orFile(sets...),
 		"separated": orFile(sets...), "arch": networkOr(backbone.Arches()...),
 		"weights": orFile("pretrained", "random"), "precision": oneOf("bf16"), "on": oneOf("slurm"),
-		"sampler": oneOf(search...), "only": oneOf(bench.Names()...), "at": oneOf("normalized", "raw"),
+		"sampler": oneOf(search.Samplers()...), "only": oneOf(bench.Names()...), "at": oneOf("normalized", "raw"),
 	}
 	for _, dir := range []string{"store", "root", "images"} {
 		values[dir] = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

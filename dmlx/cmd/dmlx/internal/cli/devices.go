@@ -45,11 +45,6 @@ func (d *deviceCount) Set(text string) error {
 // BackendOn is backend on a number of devices.
 func (a *App) BackendOn(devices int) (*train.Trainer, error) {
 	t, err := a.Backend()
-	return OnDevices(t, err, devices)
-}
-
-// OnDevices returns a trainer that was opened, or its error, on a number of devices.
-func OnDevices(t *train.Trainer, err error, devices int) (*train.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -234,14 +234,16 @@ func (t *training) trainSeveral(ctx context.Context, specs []runs.Spec) error {
 
 // trainOne trains a run and prints its result.
 func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
-	choice, err := t.open()
-	if choice, err = cli.OnDevices(choice, err, t.Devices); err != nil {
+	trainer, err := t.open()
+	if err != nil {
 		return err
 	}
-	choice = choice.Keeping(t.Keep)
+	if trainer, err = trainer.OnDevices(t.Devices); err != nil {
+		return cli.Usage(err)
+	}
 	t.Logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective.String(),
 		spec.DataName(), spec.Seed, spec.LR, spec.Steps(), spec.Batch())
-	result, err := runs.Run(ctx, choice, t.store, spec,
+	result, err := runs.Run(ctx, trainer.Keeping(t.Keep), t.store, spec,
 		func(p runs.Progress) { t.Line.Show("%s", progress.Training(p)) })
 	t.Line.End()
 	if err != nil {
