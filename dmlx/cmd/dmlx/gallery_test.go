@@ -82,6 +82,7 @@ func TestGallery(t *testing.T) {
 		"be written":       {"export", in("G"), "--out", in("none/F.fvecs")},
 		"no such file":     {"query", in("G"), "--features", in("none.npy")},
 		"by the network":   {"query", in("G"), "--features", write(t, in("wide.npy"), []float32{1, 2}, 1, 2)},
+		"be a folder":      {"index", "--features", write(t, in("X.npy"), []float32{1}, 1, 1), "--out", in("X.npy")},
 		"want [N, F]":      {"index", "--features", write(t, in("cube.npy"), []float32{1, 2}, 1, 1, 2), "--out", in("H")},
 		"gap or embedding": {"index", "--images", images, "--out", in("H"), "--weights", "pretrained", "--features", "x"},
 	} {

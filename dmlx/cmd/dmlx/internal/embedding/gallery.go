@@ -94,7 +94,7 @@ that are paths of images.`,
 			if of.Images, err = relativeTo(out, images); err != nil {
 				return err
 			}
-			if err := identify(a, &of, out); err != nil {
+			if err := cmp.Or(cli.CheckOutDir(out), identify(a, &of, out)); err != nil {
 				return err
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
