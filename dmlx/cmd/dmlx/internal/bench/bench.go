@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // Measurement is one line of the benchmark: several repetitions of one thing.
@@ -148,22 +146,6 @@ func Spec(preset, data string) (runs.Spec, error) {
 		return runs.Spec{}, err
 	}
 	return p.Spec(data, rule, 1)
-}
-
-// inEmptyStore trains a spec in a new store.
-func inEmptyStore(ctx context.Context, c *backend.Choice, spec runs.Spec,
-	progress func(runs.Progress)) error {
-	dir, err := os.MkdirTemp("", "dmlx-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	store, err := runs.OpenStore(dir)
-	if err != nil {
-		return err
-	}
-	_, err = runs.Run(ctx, train.New(c), store, spec, progress)
-	return err
 }
 
 // Step times training steps of the quick preset.

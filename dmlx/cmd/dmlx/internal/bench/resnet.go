@@ -130,9 +130,18 @@ func StepTime(ctx context.Context, c *backend.Choice, spec runs.Spec) (float64, 
 // and fill the queue, and the peak memory in MB, as [watchPeak] does.
 func TimeSteps(ctx context.Context, c *backend.Choice, spec runs.Spec, first int) (milliseconds []float64,
 	peak float64, err error) {
+	dir, err := os.MkdirTemp("", "dmlx-bench-")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer os.RemoveAll(dir)
+	store, err := runs.OpenStore(dir)
+	if err != nil {
+		return nil, 0, err
+	}
 	var last time.Time
 	var watched func() float64
-	err = inEmptyStore(ctx, c, spec, func(p runs.Progress) {
+	_, err = runs.Run(ctx, train.New(c), store, spec, func(p runs.Progress) {
 		if p.OnImages() != "" {
 			return
 		}
