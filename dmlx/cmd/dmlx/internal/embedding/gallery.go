@@ -91,7 +91,7 @@ that are paths of images.`,
 				return cli.Usagef("want --images and --weights, or --features X.npy")
 			}
 			images, weights := of.Images, of.Weights
-			if of.Images, err = relativeTo(out, images); err != nil {
+			if of.Images, err = files.RelativeTo(out, images); err != nil {
 				return err
 			}
 			if err := cmp.Or(cli.CheckOutDir(out), identify(a, &of, out)); err != nil {
@@ -101,10 +101,7 @@ that are paths of images.`,
 				return err
 			}
 			var f *featureFile
-			what, kind, skipped := "images", "float32", 0
-			if half {
-				kind = "float16"
-			}
+			what, kind, skipped := "images", map[bool]string{false: "float32", true: "float16"}[half], 0
 			if given != "" {
 				what = "rows"
 				f, err = namedFeatures(a, given, weights)
@@ -142,21 +139,6 @@ that are paths of images.`,
 	return cmd
 }
 
-// relativeTo is a path as the gallery in dir keeps it: relative to dir where that can be, with slashes.
-func relativeTo(dir, path string) (string, error) {
-	from, err := filepath.Abs(dir)
-	if err != nil || path == "" {
-		return "", err
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", err
-	}
-	if relative, err := filepath.Rel(from, path); err == nil {
-		path = relative
-	}
-	return filepath.ToSlash(path), nil
-}
-
 // identify replaces weights by what the gallery in dir keeps of them.
 func identify(a *cli.App, of *galleryNetwork, dir string) (err error) {
 	weights := of.Weights
@@ -169,7 +151,7 @@ func identify(a *cli.App, of *galleryNetwork, dir string) (err error) {
 		of.Weights, of.Run, of.SHA256 = "", strings.TrimPrefix(name, "run "), hex.EncodeToString(sum[:])
 		return err
 	} else if err == nil {
-		of.Weights, err = relativeTo(dir, weights)
+		of.Weights, err = files.RelativeTo(dir, weights)
 	}
 	return err
 }

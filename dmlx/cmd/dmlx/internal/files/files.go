@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +82,22 @@ func LabelsOf(embeddings, given string) string {
 		}
 	}
 	return given
+}
+
+// RelativeTo is a path as a file in dir keeps it, so that both can be moved together: relative to dir where that can
+// be, with slashes. An empty path stays empty.
+func RelativeTo(dir, path string) (string, error) {
+	from, err := filepath.Abs(dir)
+	if err != nil || path == "" {
+		return "", err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	if relative, err := filepath.Rel(from, path); err == nil {
+		path = relative
+	}
+	return filepath.ToSlash(path), nil
 }
 
 // ReadNames reads the names of n rows, one a line, as [WriteNames] writes them.

@@ -41,8 +41,7 @@ func (p *presetFlags) checkFeatures(a *cli.App, f *pflag.FlagSet) error {
 		return cli.Usagef("--test-features and --test-labels belong together: want both, or neither")
 	}
 	for _, name := range []string{"data", "arch", "weights", "size", "allow-partial", "skip-bad", "crop-boxes",
-		"precision", "augment",
-		"freeze-bn"} {
+		"precision", "augment", "freeze-bn"} {
 		if f.Changed(name) {
 			return cli.Usagef("--%s belongs to images, and --features has none: want one of them", name)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -114,11 +115,11 @@ func (s *rateSearch) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var files []string
+	written := []string{} // An array in JSON, even if empty.
 	if s.file != "" {
 		from := cmp.Or(s.App.Preset, "quick")
 		if filepath.Ext(from) == ".toml" {
-			if from, err = relative(s.file, from); err != nil {
+			if from, err = files.RelativeTo(filepath.Dir(s.file), from); err != nil {
 				return err
 			}
 		}
@@ -126,22 +127,10 @@ func (s *rateSearch) run(ctx context.Context) error {
 		if err := durable.WriteFile(s.file, []byte(preset), 0o644); err != nil {
 			return err
 		}
-		files = append(files, s.file)
+		written = append(written, s.file)
 	}
 	return s.Print(map[string]any{"data": s.data, "held_out": s.heldOut, "seeds": seeds, "choices": choices,
-		"files": append([]string{}, files...)}, choicesText(choices)+cli.FilesText(files))
-}
-
-// relative returns the path of a file from the folder of another.
-func relative(other, file string) (string, error) {
-	dir, err := filepath.Abs(filepath.Dir(other))
-	if err != nil {
-		return "", err
-	}
-	if file, err = filepath.Abs(file); err != nil {
-		return "", err
-	}
-	return filepath.Rel(dir, file)
+		"files": written}, choicesText(choices)+cli.FilesText(written))
 }
 
 // choicesText returns a table: for each objective its held-out Recall@1 in percent at each rate, the chosen one marked.
