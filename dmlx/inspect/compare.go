@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -297,7 +298,7 @@ func orWhy(f *figures.Figure, err error) figures.Output {
 }
 
 // withoutParameter returns an objective without a parameter in its name, and the parameters that it uses.
-func withoutParameter(o train.Objective, name string) (train.Objective, map[string]float64) {
+func withoutParameter(o objectives.Objective, name string) (objectives.Objective, map[string]float64) {
 	numbers := map[string]float64{}
 	if r, err := dmlx.ParseRule(o.Rule); err == nil && o.IsRule() { // One of the user's own cannot be parsed.
 		numbers = r.Numbers()

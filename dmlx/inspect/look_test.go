@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -133,7 +134,7 @@ func TestLookAndCompare(t *testing.T) {
 
 func TestGroupNames(t *testing.T) {
 	group := func(change func(*runs.Spec)) []*runs.Result {
-		s := runs.Spec{Data: "minicar", Config: train.Config{Objective: train.Objective{Rule: "cos/con/con"}, LR: 0.3,
+		s := runs.Spec{Data: "minicar", Config: train.Config{Objective: objectives.Objective{Rule: "cos/con/con"}, LR: 0.3,
 			Epochs: 24, Dim: 32}}
 		change(&s)
 		return []*runs.Result{{Hash: s.Hash(), Spec: s}}
@@ -196,7 +197,7 @@ func TestOverParameters(t *testing.T) {
 		return out
 	}
 	of := func(rule string, lr float64) runs.Spec {
-		return runs.Spec{Data: "minicar", Config: train.Config{Objective: train.Objective{Rule: rule}, LR: lr}}
+		return runs.Spec{Data: "minicar", Config: train.Config{Objective: objectives.Objective{Rule: rule}, LR: lr}}
 	}
 	on := func(s runs.Spec, data string) runs.Spec {
 		s.Data = data

@@ -14,7 +14,7 @@ import (
 
 // Selection picks finished runs by what they trained, on which data and at which preset. An empty list picks all.
 type Selection struct {
-	// Objectives are rules and losses as [train.Objective.String] names them, a rule of the user's own also without its
+	// Objectives are rules and losses as [objectives.Objective] names them, a rule of the user's own also without its
 	// digest.
 	Objectives []string
 	Data       []string // Names of data sets, or folders of images.

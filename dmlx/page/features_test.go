@@ -19,6 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/heads"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/page/internal/engine"
 	"github.com/gradient-surgery/dml/dmlx/pretrain"
 	"github.com/gradient-surgery/dml/dmlx/samples"
@@ -168,17 +169,17 @@ func TestLearnsAsTrain(t *testing.T) {
 	for _, subject := range []string{"cos/con/con", "cos-orth/lin-ms/cir?tau=2", "euc/sig/cos+sc1", "loss:ms",
 		"loss:contrastive"} {
 		t.Run(subject, func(t *testing.T) {
-			objective, argument := train.Objective{}, ""
+			objective, argument := objectives.Objective{}, ""
 			if name, is := strings.CutPrefix(subject, "loss:"); is {
 				argument = `"loss":"` + name + `"`
-				if objective, err = train.ParseLoss(name); err != nil {
+				if objective, err = objectives.ParseLoss(name); err != nil {
 					t.Fatal(err)
 				}
 			} else {
 				argument = `"rule":"` + subject + `"`
 				rule, err := dmlx.ParseRule(subject)
 				if err == nil {
-					objective, err = train.ByRule(rule)
+					objective, err = objectives.ByRule(rule)
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -54,8 +55,8 @@ func ExampleReproduce() {
 }
 
 // A loss stands beside the paper's rows of Table 3, where the paper has no number for it. The rows of a request are
-// values: train.ByRule and train.ByLoss return one with functions of one's own. Here the runs are bundled with
-// the program.
+// values: objectives.ByRule and objectives.ByLoss return one with functions of one's own. Here the runs are bundled
+// with the program.
 func ExampleMake() {
 	dir, err := os.MkdirTemp("", "runs")
 	if err != nil {
@@ -70,7 +71,7 @@ func ExampleMake() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	loss, err := train.ParseLoss("ms, miner ms")
+	loss, err := objectives.ParseLoss("ms, miner ms")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,7 +22,7 @@ var studiedLosses = []struct{ row, loss string }{
 }
 
 // Published is the column for a loss as it is published. The other columns are exchanges for
-// [train.Objective.WithExchange]: one part of each kind, the paper's choices.
+// [objectives.Objective.WithExchange]: one part of each kind, the paper's choices.
 const Published = "as published"
 
 // exchangesOf returns the exchanges of a preset.

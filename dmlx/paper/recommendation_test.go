@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -17,7 +18,7 @@ func trainedRun(t *testing.T, rule string, seed uint64, recall float64) *runs.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := train.ParseObjective(rule)
+	o, err := objectives.Parse(rule)
 	if err != nil {
 		t.Fatal(err)
 	}

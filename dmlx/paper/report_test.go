@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -16,7 +17,7 @@ import (
 
 func TestScores(t *testing.T) {
 	run := func(seed uint64, m train.Measures) *runs.Result {
-		config := train.Config{Objective: train.Objective{Rule: "cos/con/con"}, Seed: seed}
+		config := train.Config{Objective: objectives.Objective{Rule: "cos/con/con"}, Seed: seed}
 		return &runs.Result{Hash: "abc", Spec: runs.Spec{Data: "minicar", Config: config}, Measures: m}
 	}
 	recall := func(v float64) train.Measures { return train.Measures{Recall: map[int]float64{1: v}} }

@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -45,7 +46,7 @@ func squares(b *dmlx.LossBatch) *Node {
 // row reads a row.
 func row(t *testing.T, text string) presets.Objective {
 	t.Helper()
-	o, err := train.ParseObjective(text)
+	o, err := objectives.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func row(t *testing.T, text string) presets.Objective {
 // byRule returns a rule as a row.
 func byRule(t *testing.T, r dmlx.Rule) presets.Objective {
 	t.Helper()
-	o, err := train.ByRule(r)
+	o, err := objectives.ByRule(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestOwnRows(t *testing.T) {
 	rule := dmlx.Rule{Pair: dmlx.PairLin, Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}
 	pairs := presets.Objective{Label: "pairs, squared"}
 	var err error
-	if pairs.Objective, err = train.ByLoss(train.LossFunction{Name: "squares", Of: squares}); err != nil {
+	if pairs.Objective, err = objectives.ByLoss(objectives.LossFunction{Name: "squares", Of: squares}); err != nil {
 		t.Fatal(err)
 	}
 	q := report.Request{Open: openGo, Store: s, Preset: tiny(t), Rows: []presets.Objective{byRule(t, rule), pairs,
@@ -151,7 +152,7 @@ func TestRowsRefused(t *testing.T) {
 		{"want the loss without", "losses", p, []presets.Objective{row(t, "loss ms, pair=lin")}},
 		{"learning rate is -1", "table2", p, []presets.Objective{{LR: -1, Label: "x"}}},
 		{"batch of 14 classes needs as many training classes", "table2", large, nil},
-		{"none of that name", "table2", p, []presets.Objective{{Objective: train.Objective{Loss: "nix"}}}},
+		{"none of that name", "table2", p, []presets.Objective{{Objective: objectives.Objective{Loss: "nix"}}}},
 	} {
 		q := report.Request{Open: open, Store: s, Preset: c.p, Rows: c.rows}
 		if r, err := Make(t.Context(), c.name, q); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -222,7 +223,7 @@ func TestOneRateByEveryDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	strong := func(b *dmlx.LossBatch) *Node { return MulScalar(squares(b), 80) }
-	loss, err := train.ByLoss(train.LossFunction{Name: "strong", Of: strong})
+	loss, err := objectives.ByLoss(objectives.LossFunction{Name: "strong", Of: strong})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // A preset decides what is trained for a table. The error of an unknown name lists the presets.
@@ -66,7 +66,7 @@ func ExamplePreset_With() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	objective, err := train.ParseObjective("cos/lin/cir")
+	objective, err := objectives.Parse("cos/lin/cir")
 	if err != nil {
 		log.Fatal(err)
 	}

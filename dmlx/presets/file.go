@@ -17,6 +17,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -378,7 +379,7 @@ func (f file) ownRates(p Preset) (Preset, error) {
 		var changes []string
 		for _, text := range slices.Sorted(maps.Keys(f.LearningRates[data])) {
 			rate := f.LearningRates[data][text]
-			o, err := train.ParseObjective(text)
+			o, err := objectives.Parse(text)
 			if err != nil {
 				return p, fmt.Errorf("learning_rates.%s: %w", data, err)
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 func writePreset(t *testing.T, text string) string {
@@ -45,7 +45,7 @@ func TestPresetFromAnotherFile(t *testing.T) {
 	}
 	for text, want := range map[string]float64{"cos/con/con": 0.5, "cos/lin/con": 0.125, "loss ms": 0.25,
 		"loss circle": 2} {
-		o, err := train.ParseObjective(text)
+		o, err := objectives.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestWith(t *testing.T) {
 		t.Errorf("%s\n%s", p, p.FileName())
 	}
 	for _, loss := range []string{"", "contrastive"} {
-		o := Objective{Objective: train.Objective{Loss: loss}}
+		o := Objective{Objective: objectives.Objective{Loss: loss}}
 		s, err := p.ObjectiveSpec("minishop", o, 7)
 		if err != nil || s.LR != 0.25 || s.ClassesPerBatch != 8 || s.ImagesPerClass != 4 || s.Dim != 64 || s.Decay != 0.5 ||
 			s.Steps() != 60 || s.Size != 24 || s.Seed != 7 || s.Rule != map[string]string{"": "cos/con/con?sum"}[loss] {
@@ -275,32 +275,6 @@ func TestWith(t *testing.T) {
 	} {
 		if _, err := quick.With(bad); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want …%s…", bad, err, want)
-		}
-	}
-}
-
-// An objective is read as it is written.
-func TestParseObjective(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"cos/lin/cir?tau=2": "cos/lin/cir?tau=2", "ours": "cos-orth/lin-ms/cir", "loss ms": "loss ms",
-		"loss ms?beta=50, miner ms": "loss ms, miner ms", "cos/lin/cir, miner hard": "cos/lin/cir, miner hard",
-		"loss triplet, miner semi-hard, pair=lin-ms": "loss triplet, miner semi-hard, pair=lin-ms",
-	} {
-		o, err := train.ParseObjective(text)
-		if err != nil || o.String() != want {
-			t.Errorf("%s is read as %s, %v, want %s", text, o, err, want)
-			continue
-		}
-		if again, err := train.ParseObjective(o.String()); err != nil || again.String() != want {
-			t.Errorf("%s is read again as %s, %v", text, again, err)
-		}
-	}
-	for text, want := range map[string]string{"loss nix": "there are", "loss ms, ms": "neither a miner",
-		"loss ms, miner x": "none of that name", "loss norm-softmax, miner ms": "miner ms", "cos/lin": "want direction",
-		"loss ms, pair=x": "no pair weight", "loss": "want direction", "cos/lin/cir, pair=lin": "belongs to a loss"} {
-		if o, err := train.ParseObjective(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is read as %s, %v, want …%s…", text, o, err, want)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 )
 
 // recordedSizes are the sums of T_a over the anchors that losses imply with their published parameters (see
@@ -73,7 +73,7 @@ func (p Preset) rates(data string, o Objective) (lr, proxyLR float64, err error)
 	if err != nil {
 		return 0, 0, err
 	}
-	rule, err := train.ByRule(dmlx.Rule{Pair: x.Pair})
+	rule, err := objectives.ByRule(dmlx.Rule{Pair: x.Pair})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -90,7 +90,7 @@ func (p Preset) rates(data string, o Objective) (lr, proxyLR float64, err error)
 
 // ruleRate returns the learning rate of a rule on a data set: that of the preset, or that of cos/con/con over the
 // length of the rule's gradient.
-func (p Preset) ruleRate(data string, o train.Objective) (float64, error) {
+func (p Preset) ruleRate(data string, o objectives.Objective) (float64, error) {
 	if rate := p.Rate(data, o.Rule); rate != 0 {
 		return rate, nil
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/losses"
-	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 )
 
 func TestLossRates(t *testing.T) {
@@ -40,7 +40,7 @@ func TestLossRates(t *testing.T) {
 // lossOf returns a loss as an objective.
 func lossOf(t *testing.T, text string) Objective {
 	t.Helper()
-	o, err := train.ParseLoss(text)
+	o, err := objectives.ParseLoss(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,25 +9,26 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // Objective is what a run trains, with a label and learning rates of its own. The zero value is the rule cos/con/con.
 type Objective struct {
-	train.Objective
+	objectives.Objective
 	// Label names the objective in tables and pictures; empty for the rule or loss itself.
 	Label string
 	// LR is the learning rate, and ProxyLR that of the loss's proxies; 0 is the preset's.
 	LR, ProxyLR float64
 }
 
-// Named returns a rule or a loss by its name, as [train.ParseObjective] reads it. [Objective.Parsed] returns the error
+// Named returns a rule or a loss by its name, as [objectives.Parse] reads it. [Objective.Parsed] returns the error
 // for one that it does not read.
 func Named(name string) Objective {
-	o, err := train.ParseObjective(name)
+	o, err := objectives.Parse(name)
 	if err != nil {
-		o = train.Objective{Rule: cmp.Or(name, `""`)} // No name is not the zero objective, which is a rule.
+		o = objectives.Objective{Rule: cmp.Or(name, `""`)} // No name is not the zero objective, which is a rule.
 	}
 	return Objective{Objective: o}
 }
@@ -35,13 +36,14 @@ func Named(name string) Objective {
 // Parsed returns the objective with what its names stand for. It returns an error for names that stand for nothing.
 func (o Objective) Parsed() (Objective, error) {
 	var err error
-	if !o.Custom() && o.Objective == (train.Objective{Rule: o.Rule, Loss: o.Loss, Miner: o.Miner, Exchange: o.Exchange}) {
-		o.Objective, err = train.ParseObjective(cmp.Or(o.Objective.String(), dmlx.Rule{}.Name()))
+	if names := o.Objective; !o.Custom() && names == (objectives.Objective{Rule: o.Rule, Loss: o.Loss, Miner: o.Miner,
+		Exchange: o.Exchange}) {
+		o.Objective, err = objectives.Parse(o.String())
 	}
 	return o, err
 }
 
-// String returns the objective as [train.ParseObjective] reads it, without the digest of a function of the user's own.
+// String returns the objective as [objectives.Parse] reads it, without the digest of a function of the user's own.
 func (o Objective) String() string {
 	o.Rule, _, _ = strings.Cut(o.Rule, "#")
 	o.Loss, _, _ = strings.Cut(o.Loss, "#")
@@ -50,7 +52,7 @@ func (o Objective) String() string {
 
 // Spec returns the spec of a rule on a data set, as [Preset.ObjectiveSpec] does.
 func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error) {
-	o, err := train.ByRule(rule)
+	o, err := objectives.ByRule(rule)
 	if err != nil {
 		return runs.Spec{}, err
 	}
@@ -63,7 +65,7 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error
 //
 // The learning rate is that of the objective, or else that of the preset: [Preset].LR, or the rate that it has for the
 // rule or loss. A rule or loss that it has none for trains at the rate of cos/con/con over the length of its gradient,
-// [train.Objective.Scale].
+// [objectives.Objective.Scale].
 func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (spec runs.Spec, err error) {
 	if o, err = o.Parsed(); err != nil {
 		return spec, err
@@ -102,7 +104,7 @@ func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (spec runs.
 }
 
 // withOptions returns the objective of a rule with further options; see [dmlx.Rule.WithOptions].
-func withOptions(o train.Objective, options string) (train.Objective, error) {
+func withOptions(o objectives.Objective, options string) (objectives.Objective, error) {
 	rule, err := o.ParsedRule()
 	if err != nil {
 		return o, err
@@ -110,7 +112,7 @@ func withOptions(o train.Objective, options string) (train.Objective, error) {
 	if rule, err = rule.WithOptions(options); err != nil {
 		return o, err
 	}
-	with, err := train.ByRule(rule)
+	with, err := objectives.ByRule(rule)
 	if err != nil {
 		return o, err
 	}

@@ -6,8 +6,8 @@ import (
 	"os"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // Train trains a network by a rule on a data set, by name or as a folder of images, and returns its measures. The
@@ -21,7 +21,7 @@ func Train(ctx context.Context, data string, rule dmlx.Rule) (*runs.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	o, err := train.ByRule(rule)
+	o, err := objectives.ByRule(rule)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -23,11 +24,11 @@ func TestTrainInOneCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	hinge := func(b *dmlx.Batch) *Node { return MaxScalar(AddScalar(Sub(b.San, b.Sap), 0.5), 0) }
-	own := Objective{Objective: must(train.ByRule(dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}))}
+	own := Objective{Objective: must(objectives.ByRule(dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}))}
 	pull := func(b *dmlx.LossBatch) *Node {
 		return ReduceAllMean(Square(Sub(b.S, ConvertDType(b.Positive, b.S.DType()))))
 	}
-	loss := Objective{Objective: must(train.ByLoss(train.LossFunction{Name: "pull", Of: pull}))}
+	loss := Objective{Objective: must(objectives.ByLoss(objectives.LossFunction{Name: "pull", Of: pull}))}
 	for want, o := range map[string]Objective{"cos/con/hinge#": own, "loss pull#": loss} {
 		first, err := p.Train(t.Context(), "minicar", o, 1)
 		if err != nil {

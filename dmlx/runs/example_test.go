@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -16,7 +17,7 @@ func tinySpec(seed uint64) runs.Spec {
 	return runs.Spec{
 		Recipe: runs.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3,
 		Config: train.Config{
-			Objective: train.Objective{Rule: "cos-orth/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
+			Objective: objectives.Objective{Rule: "cos-orth/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
 			ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 1, StepsPerEpoch: 3, Seed: seed,
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -43,7 +44,7 @@ func someFeatures(t *testing.T) Features {
 
 func tinyHead(t *testing.T, f Features) Spec {
 	t.Helper()
-	spec := Spec{Config: train.Config{Objective: train.Objective{Rule: "cos/con/con"}, Dim: 3,
+	spec := Spec{Config: train.Config{Objective: objectives.Objective{Rule: "cos/con/con"}, Dim: 3,
 		ClassesPerBatch: 2, ImagesPerClass: 3, LR: 0.1, Epochs: 2, StepsPerEpoch: 3, Seed: 1}}
 	var err error
 	if spec.Config, err = spec.WithHead("linear"); err != nil {
@@ -145,7 +146,7 @@ func TestRunsOfOwnFunctions(t *testing.T) {
 				return layers.Dense(scope, Sin(x), true, 3)
 			}})
 		if err == nil {
-			s, err = s.by(train.ByLoss(train.LossFunction{Name: "pull", Of: func(b *dmlx.LossBatch) *Node {
+			s, err = s.by(objectives.ByLoss(objectives.LossFunction{Name: "pull", Of: func(b *dmlx.LossBatch) *Node {
 				return MulScalar(ReduceAllMean(Square(Sub(b.S, ConvertDType(b.Positive, b.S.DType())))), scale)
 			}}))
 		}
@@ -166,7 +167,7 @@ func TestRunsOfOwnFunctions(t *testing.T) {
 		t.Errorf("an edited loss is served the old result: %v", err)
 	}
 	stored := store.Entry(a.Hash).Spec
-	if err := stored.Validate(); err == nil || !strings.Contains(err.Error(), "train.ByLoss") {
+	if err := stored.Validate(); err == nil || !strings.Contains(err.Error(), "objectives.ByLoss") {
 		t.Errorf("from a file: %v", err)
 	}
 	if err := (Job{Spec: spec(1)}).Check(); err == nil || !strings.Contains(err.Error(), "from its spec alone") {

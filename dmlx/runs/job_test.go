@@ -8,12 +8,12 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 )
 
 func TestJobsThatCannotTravel(t *testing.T) {
 	rule := dmlx.Rule{Pair: dmlx.PairWeight{Name: "own", Of: dmlx.PairWeights[0].Of}}
-	own, err := tiny().by(train.ByRule(rule))
+	own, err := tiny().by(objectives.ByRule(rule))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,14 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // tinyLoss is tiny with a loss, on classes of which one in three is held out, so that labels are no row numbers.
 func tinyLoss(t *testing.T, loss, miner, exchange string) Spec {
 	t.Helper()
-	s, err := tiny().by(train.ParseLoss(loss + ", miner " + miner))
+	s, err := tiny().by(objectives.ParseLoss(loss + ", miner " + miner))
 	if err == nil {
 		s, err = s.by(s.WithExchange(exchange))
 	}
@@ -168,7 +169,7 @@ func TestSpecByLoss(t *testing.T) {
 	if _, err := good.ParsedRule(); err == nil || !strings.Contains(err.Error(), "not a rule") {
 		t.Errorf("rule of a loss: %v", err)
 	}
-	if mined, err := good.by(train.ParseLoss("ms, miner all")); err != nil || mined.Miner != "" {
+	if mined, err := good.by(objectives.ParseLoss("ms, miner all")); err != nil || mined.Miner != "" {
 		t.Errorf("%+v, %v", mined, err)
 	}
 	hashes := map[string]bool{good.Hash(): true}

@@ -18,9 +18,11 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -682,7 +684,7 @@ func TestBatchesWithoutTriplets(t *testing.T) {
 
 func TestOwnRuleIsTrained(t *testing.T) {
 	s, _ := testStore(t)
-	spec, err := tiny().by(train.ByRule(dmlx.Rule{Pair: dmlx.PairWeight{Name: "square",
+	spec, err := tiny().by(objectives.ByRule(dmlx.Rule{Pair: dmlx.PairWeight{Name: "square",
 		Of: func(b *dmlx.Batch) (p, n *graph.Node) {
 			return graph.Square(graph.OneMinus(b.Sap)), graph.Square(b.San)
 		}}}))

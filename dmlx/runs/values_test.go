@@ -9,18 +9,20 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // tiny is a spec that runs in a second on any backend.
 func tiny() Spec {
 	return Spec{Recipe: Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3,
-		Config: train.Config{Objective: train.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
+		Config: train.Config{Objective: objectives.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random,
+			Dim:             8,
 			ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}}
 }
 
 // by returns the spec with an objective.
-func (s Spec) by(o train.Objective, err error) (Spec, error) {
+func (s Spec) by(o objectives.Objective, err error) (Spec, error) {
 	s.Objective = o
 	return s, err
 }
@@ -100,11 +102,11 @@ func TestCustomRuleInSpec(t *testing.T) {
 			return graph.PowScalar(graph.OneMinus(b.Sap), power), graph.OnesLike(b.San)
 		}}}
 	}
-	a, err := tiny().by(train.ByRule(rule(1)))
+	a, err := tiny().by(objectives.ByRule(rule(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := tiny().by(train.ByRule(rule(2)))
+	b, err := tiny().by(objectives.ByRule(rule(2)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +116,7 @@ func TestCustomRuleInSpec(t *testing.T) {
 	if _, err := a.ParsedRule(); err != nil {
 		t.Error(err)
 	}
-	a = Spec{Config: train.Config{Objective: train.Objective{Rule: a.Rule}}} // As it is read from a file.
+	a = Spec{Config: train.Config{Objective: objectives.Objective{Rule: a.Rule}}} // As it is read from a file.
 	if _, err := a.ParsedRule(); err == nil {
 		t.Errorf("%s was parsed", a.Rule)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/heads"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -83,11 +84,11 @@ func (t *Trainer) blockSession(of Training, b *heads.Block, seed uint64, rates h
 	if err := s.initialize(); err != nil {
 		return nil, err
 	}
-	n := s.objective.proxies
+	n := s.objective.Proxies
 	if n == 0 {
 		return s, nil
 	}
-	proxies := b.Proxies(s.classes, s.objective.perClass, initialProxies(n, b.Width, 1))
+	proxies := b.Proxies(s.classes, s.Config.Proxies(), objectives.InitialProxies(n, b.Width, 1))
 	return s, backbone.SetProxies(s.step.weights, proxies, n, b.Width)
 }
 
@@ -148,7 +149,7 @@ func (b *blocks) Set(of []*heads.Block) (fits bool, err error) {
 		}
 		b.sessions = append(b.sessions, s)
 	}
-	if b.lanes == nil || b.sessions[0].objective.proxies > 0 { // The number of proxies is that of the classes.
+	if b.lanes == nil || b.sessions[0].objective.Proxies > 0 { // The number of proxies is that of the classes.
 		b.lanes.free()
 		b.lanes, err = b.trainer.newLanes(b.sessions)
 	}

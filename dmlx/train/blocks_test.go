@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -44,7 +45,7 @@ func chosenConfig(t *testing.T, dim int, loss string) Config {
 	c.Dim, c.ClassesPerBatch, c.ImagesPerClass, c.Epochs, c.StepsPerEpoch = dim, 8, 3, 4, 10
 	c, err := c.WithHead("linear")
 	if err == nil && loss != "" {
-		c, err = c.by(ParseLoss(loss))
+		c, err = c.by(objectives.ParseLoss(loss))
 		c.ProxyLR = map[bool]float64{true: 1}[strings.HasPrefix(loss, "proxy") || loss == "soft-triple"]
 	}
 	if err == nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 )
 
 // Checkpoint is the file checkpoint/state.json: the state of a training at the end of an epoch. The folder of a
@@ -189,8 +190,8 @@ func (s *session) initialize() error {
 }
 
 func (s *session) initializeWeights() error {
-	if n := s.objective.proxies; n > 0 && s.HeadStart == "" {
-		if err := backbone.SetProxies(s.step.weights, initialProxies(n, s.Dim, s.Seed), n, s.Dim); err != nil {
+	if n := s.objective.Proxies; n > 0 && s.HeadStart == "" {
+		if err := backbone.SetProxies(s.step.weights, objectives.InitialProxies(n, s.Dim, s.Seed), n, s.Dim); err != nil {
 			return err
 		}
 	}
@@ -248,7 +249,7 @@ func (s *session) load(want Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	proxies := s.objective.proxies
+	proxies := s.objective.Proxies
 	if s.HeadStart != "" { // They are in the coordinates of the start.
 		proxies = 0
 	}
@@ -357,17 +358,26 @@ func (s *session) metadata() map[string]string {
 	maps.Copy(meta, s.Data.Metadata)
 	meta["run"], meta["epoch"] = s.state.Run, strconv.Itoa(s.state.Epoch)
 	meta["data"], meta["rule"], meta["dim"] = s.Data.Name, s.Rule, strconv.Itoa(s.Dim)
-	if s.objective.loss != nil {
+	if !s.IsRule() {
 		delete(meta, "rule")
 		meta["loss"] = strings.TrimPrefix(s.Config.Objective.String(), "loss ")
 	}
 	if s.choice != nil {
 		meta["head_choice"] = s.choice.String()
 	}
-	if s.objective.proxies > 0 && s.choice == nil { // They describe the rows of the tensor "proxies.weight".
-		meta["proxy_classes"], meta["proxies_per_class"] = s.proxyClasses(), strconv.Itoa(s.objective.perClass)
+	if s.objective.Proxies > 0 && s.choice == nil { // They describe the rows of the tensor "proxies.weight".
+		meta["proxy_classes"], meta["proxies_per_class"] = s.proxyClasses(), strconv.Itoa(s.Config.Proxies())
 	}
 	return meta
+}
+
+// proxyClasses returns the labels of the classes that have proxies, in the order of the proxies' rows.
+func (s *session) proxyClasses() string {
+	labels := make([]string, len(s.classes))
+	for label, i := range s.classes {
+		labels[i] = fmt.Sprint(label)
+	}
+	return "[" + strings.Join(labels, ", ") + "]"
 }
 
 // writeMetrics rewrites the metrics of all epochs, so that resuming duplicates no line.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
@@ -17,7 +18,7 @@ import (
 type Config struct {
 	// Objective is the rule or the loss. ProxyLR is the learning rate of the loss's proxies, 0 without proxies. It follows
 	// the schedule of LR.
-	Objective
+	objectives.Objective
 	ProxyLR float64 `json:"proxy_lr,omitempty"`
 
 	// Arch is the backbone and Weights its start, [Pretrained] or [Random]; [Config.WithStart] sets both. WeightsDigest
@@ -125,10 +126,23 @@ func (c Config) Validate() error {
 	return errs.Invalid(err)
 }
 
+// WithValuesOf returns the config with the functions of o, which has the same objective and model. A stored config has
+// only the identities of functions of the user's own, and these cannot be parsed.
+func (c Config) WithValuesOf(o Config) Config {
+	c.Objective, c.model = o.Objective, o.model
+	return c
+}
+
 // validate is [Config.Validate] with errors that are not marked.
 func (c Config) validate() error {
-	if err := c.validateObjective(); err != nil {
+	if err := c.Objective.Validate(); err != nil {
 		return err
+	}
+	switch has := c.Proxies() > 0; {
+	case has && (!(c.ProxyLR > 0) || math.IsInf(c.ProxyLR, 0)):
+		return fmt.Errorf("learning rate of the proxies of loss %s is %g, must be a positive number", c.Loss, c.ProxyLR)
+	case !has && c.ProxyLR != 0:
+		return fmt.Errorf("%s has no proxies: ProxyLR must be 0", c.Objective)
 	}
 	if err := c.validateModel(); err != nil {
 		return err

@@ -27,6 +27,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -68,14 +69,14 @@ func newEmbeddingBatch() (b embeddingBatch) {
 	for i := range opBatch {
 		b.labels = append(b.labels, int32(i%opClasses))
 	}
-	b.noise = tensors.MustCopyFlatData[float32](minerNoise(opBatch, opBatch, 0, 1))
+	b.noise = tensors.MustCopyFlatData[float32](objectives.Noise(opBatch, opBatch, 0, 1))
 	return b
 }
 
 // gradients returns the gradients that objectives give to embeddings, to w, and to their proxies. A graph has many
 // objectives, since XLA takes a while for each graph.
 func gradients(
-	t *testing.T, b compute.Backend, devices int, in embeddingBatch, objectives []objective,
+	t *testing.T, b compute.Backend, devices int, in embeddingBatch, all []objective,
 ) (out [][]float32) {
 	t.Helper()
 	m, err := mesh.New(devices)
@@ -83,23 +84,20 @@ func gradients(
 		t.Fatal(err)
 	}
 	const perGraph = 42
-	for some := range slices.Chunk(objectives, perGraph) {
+	for some := range slices.Chunk(all, perGraph) {
 		exec, err := model.NewExec(b, model.NewStore(), func(_ *model.Scope, in []*Node) (out []*Node) {
 			x, w, labels, noise := Tanh(MatMul(in[0], in[1])), in[1], in[2], in[3]
 			for _, obj := range some {
 				at := []*Node{x, w}
-				var total *Node
-				if obj.loss == nil {
-					f, _ := dmlx.Surgery(x, labels, obj.rule)
-					total = ReduceAllSum(f)
-				} else if obj.proxies == 0 {
-					f, _ := obj.surgery(x, labels, nil, noise, nil)
-					total = ReduceAllSum(f)
-				} else {
-					values := initialProxies(obj.proxies, opDim, 1)
-					proxies := Const(x.Graph(), tensors.FromFlatDataAndDimensions(values, obj.proxies, opDim))
-					f, p := obj.surgery(x, labels, proxies, noise, nil)
-					at, total = append(at, proxies), Add(ReduceAllSum(f), ReduceAllSum(p))
+				batch := objectives.Inputs{X: x, Labels: labels, Noise: noise}
+				if obj.Proxies > 0 {
+					values := objectives.InitialProxies(obj.Proxies, opDim, 1)
+					batch.Proxies = Const(x.Graph(), tensors.FromFlatDataAndDimensions(values, obj.Proxies, opDim))
+				}
+				f, p, _ := obj.Of(batch)
+				total := ReduceAllSum(f)
+				if p != nil {
+					at, total = append(at, batch.Proxies), Add(total, ReduceAllSum(p))
 				}
 				out = append(out, Gradient(total, at...)...)
 			}
@@ -148,7 +146,7 @@ func TestOpOnDevices(t *testing.T) {
 		return
 	}
 	var names []string // Of each gradient.
-	var objectives []objective
+	var all []objective
 	add := func(c Config, err error) {
 		t.Helper()
 		if err != nil {
@@ -158,9 +156,9 @@ func TestOpOnDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objectives = append(objectives, obj)
+		all = append(all, obj)
 		names = append(names, c.Objective.String()+" at embeddings", c.Objective.String()+" at w")
-		if obj.proxies > 0 {
+		if obj.Proxies > 0 {
 			names = append(names, c.Objective.String()+" at proxies")
 		}
 	}
@@ -169,30 +167,30 @@ func TestOpOnDevices(t *testing.T) {
 		// By default each part of a rule at least twice.
 		direction, pair, triplet := i/42, i/7%6, i%7
 		if allCases() || (pair == triplet%6 || pair == (triplet+3)%6) && direction == (pair+triplet/2)%4 {
-			add(base.by(ByRule(r)))
+			add(base.by(objectives.ByRule(r)))
 		}
 	}
-	rules := len(objectives)
+	rules := len(all)
 	for i, name := range losses.Names() {
 		if allCases() || hasProxies(t, name) || i%3 == 0 {
-			add(base.by(ParseLoss(name)))
+			add(base.by(objectives.ParseLoss(name)))
 		}
 	}
 	for i, miner := range miners.Names()[1:] {
 		if allCases() || i%3 == 0 {
-			add(base.by(ParseLoss("triplet?margin=1, miner " + miner)))
+			add(base.by(objectives.ParseLoss("triplet?margin=1, miner " + miner)))
 		}
 	}
-	add(base.by(ParseLoss("ms, miner ms")))
+	add(base.by(objectives.ParseLoss("ms, miner ms")))
 	in := newEmbeddingBatch()
-	one := gradients(t, choice.Backend, 1, in, objectives)
+	one := gradients(t, choice.Backend, 1, in, all)
 	counts := []int{4}
 	if allCases() {
 		counts = []int{2, 4}
 	}
 	for _, n := range counts {
 		var worst [2]float64
-		for i, got := range gradients(t, choice.Backend, n, in, objectives) {
+		for i, got := range gradients(t, choice.Backend, n, in, all) {
 			kind, limit := 0, 1e-6
 			if i >= 2*rules { // Losses take exponentials of up to 64 × S.
 				kind, limit = 1, 1e-5
@@ -204,7 +202,7 @@ func TestOpOnDevices(t *testing.T) {
 			}
 		}
 		t.Logf("%d devices: %d rules at most %.1g of the largest entry apart, %d losses and miners %.1g", n, rules, worst[0],
-			len(objectives)-rules, worst[1])
+			len(all)-rules, worst[1])
 	}
 }
 
@@ -300,11 +298,11 @@ func testStepsOnDevices(t *testing.T, trainer *Trainer) {
 		loss, isLoss := strings.CutPrefix(c.objective, "loss ")
 		switch {
 		case isLoss:
-			if config, err = config.by(ParseLoss(loss)); err == nil && config.Proxies() > 0 {
+			if config, err = config.by(objectives.ParseLoss(loss)); err == nil && config.Proxies() > 0 {
 				config.ProxyLR = 0.5
 			}
 		case c.objective == "custom":
-			config, err = config.by(ByRule(custom))
+			config, err = config.by(objectives.ByRule(custom))
 		default:
 			config.Rule = c.objective
 		}
@@ -418,8 +416,8 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *samples.Data, mov
 	in := stepValues{images: images, labels: replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))),
 		affine: replicate(data.Affine()), rate: replicate(tensors.FromScalar(float32(c.LR))),
 		proxyRate: replicate(tensors.FromScalar(float32(c.ProxyLR)))}
-	if s.objective.noise {
-		in.noise = replicate(minerNoise(len(b.labels), len(b.labels), 0, c.Seed))
+	if s.objective.Noise {
+		in.noise = replicate(objectives.Noise(len(b.labels), len(b.labels), 0, c.Seed))
 	}
 	last, err := s.step.run(in)
 	if err != nil {

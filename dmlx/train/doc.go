@@ -7,11 +7,10 @@
 //
 //   - batch: sampler.go selects the images of a step, package samples reads and augments them, train.go prefetches them
 //     to the device;
-//   - rule: objective.go parses the rule or the loss of a config;
-//   - gradient: newLossGraph in step.go puts the gradient of the rule, from package dmlx, behind the embeddings;
+//   - rule: package objectives parses the rule or the loss of a config, and puts its gradient behind the embeddings;
 //   - step: step.go builds the graph of a step, with the options that stepoptions.go reads from a config, microbatch.go
 //     that of one with less memory, and trainer.go compiles and caches them;
-//   - options: options.go has them all, packages optim and samples what their texts mean;
+//   - options: options.go has them all, packages optim, samples and objectives what their texts mean;
 //   - run: train.go has the loop over steps, epoch.go the end of an epoch, checkpoint.go what it writes and how a
 //     training resumes;
 //   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
@@ -25,7 +24,7 @@
 //
 // # Who sets what
 //
-// A Config has the rule or loss ([Objective]), the network and its initial weights
+// A Config has the rule or loss ([objectives.Objective]), the network and its initial weights
 // ([Config.WithStart]; [Config.WithModel] and [Config.WithHead] for others), and the numbers of the training. Package
 // presets fills in configs for data sets. The caller opens the images. Package runs adds the images to the config
 // (runs.Spec), hashes both to an ID and a folder, and stores the outcome. The [backend.Choice] belongs to the Trainer

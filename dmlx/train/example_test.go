@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -22,7 +23,7 @@ import (
 
 // tiny is a config that trains in a second.
 var tiny = train.Config{
-	Objective: train.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
+	Objective: objectives.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
 	ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
 	LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1,
 }
@@ -74,7 +75,7 @@ func ExampleTrainer() {
 func ExampleConfig() {
 	config := tiny
 	var err error
-	if config.Objective, err = train.ByRule(dmlx.Rule{Direction: dmlx.DirectionCosOrth}); err != nil {
+	if config.Objective, err = objectives.ByRule(dmlx.Rule{Direction: dmlx.DirectionCosOrth}); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(config.Objective)
@@ -83,7 +84,7 @@ func ExampleConfig() {
 		fmt.Printf("epoch %d: rate %g\n", epoch+1, config.RateAt(epoch*config.StepsPerEpoch))
 	}
 
-	if config.Objective, err = train.ParseLoss("ms"); err != nil {
+	if config.Objective, err = objectives.ParseLoss("ms"); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(config.Objective, config.Validate())
@@ -183,7 +184,7 @@ func ExampleByLoss() {
 	}
 	config := tiny
 	var err error
-	if config.Objective, err = train.ByLoss(train.LossFunction{Name: "square", Of: square}); err != nil {
+	if config.Objective, err = objectives.ByLoss(objectives.LossFunction{Name: "square", Of: square}); err != nil {
 		log.Fatal(err)
 	}
 	objective, _, _ := strings.Cut(config.Objective.String(), "#") // A digest of the graph follows.

@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -32,7 +33,7 @@ type Fitted struct {
 // zero have defaults: the rule cos/con/con; a linear head for features, and the small backbone with its pretrained
 // weights for images; embeddings of 64 dimensions, batches of 8 × 8 samples, or of what the classes have, 10 epochs of
 // 30 steps and the learning rate 0.3. Train models and losses of your own by [Config.WithModel] and
-// [ByLoss]. progress may be nil.
+// [objectives.ByLoss]. progress may be nil.
 //
 // It opens the backend that [Open] chooses. A Fit that ctx ends returns no part of the training and cannot go on: the
 // next one begins anew. Package runs keeps trainings, resumes them and reads them again; [Training] says how a
@@ -86,7 +87,7 @@ func Fit(ctx context.Context, data *samples.Data, c Config, progress func(Progre
 // withDefaults fills in the fields that are zero.
 func (c Config) withDefaults(data *samples.Data) (_ Config, err error) {
 	if c.Rule == "" && c.Loss == "" {
-		if c.Objective, err = ByRule(dmlx.Rule{}); err != nil {
+		if c.Objective, err = objectives.ByRule(dmlx.Rule{}); err != nil {
 			return c, err
 		}
 	}

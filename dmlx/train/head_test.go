@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/heads"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -35,7 +36,7 @@ func headConfigs(t *testing.T) map[string]Config {
 	}
 	add("linear", "linear?start=random", nil)
 	add("mlp by proxies and momentum", "mlp?hidden=9", func(c Config) (Config, error) {
-		c, err := c.by(ParseLoss("proxy-anchor"))
+		c, err := c.by(objectives.ParseLoss("proxy-anchor"))
 		if err != nil {
 			return c, err
 		}
@@ -43,7 +44,7 @@ func headConfigs(t *testing.T) map[string]Config {
 		return c.WithOptions(Options{Optimizer: "sgd?momentum=0.9"})
 	})
 	add("linear by adam and noise", "linear?start=random", func(c Config) (Config, error) {
-		c, err := c.by(ParseLoss("margin, miner distance"))
+		c, err := c.by(objectives.ParseLoss("margin, miner distance"))
 		if err != nil {
 			return c, err
 		}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -17,8 +18,9 @@ func BenchmarkTenSeeds(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	config, err := Config{Objective: Objective{Rule: "cos/con/con"}, Dim: 64, ClassesPerBatch: 8, ImagesPerClass: 8,
-		Epochs: 10, StepsPerEpoch: 30, LR: 0.3}.WithHead("linear")
+	config, err := Config{Objective: objectives.Objective{Rule: "cos/con/con"}, Dim: 64, ClassesPerBatch: 8,
+		ImagesPerClass: 8,
+		Epochs:         10, StepsPerEpoch: 30, LR: 0.3}.WithHead("linear")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,8 +2,6 @@ package train
 
 import (
 	"bytes"
-	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -45,11 +44,11 @@ func TestTrainLossFunction(t *testing.T) {
 	for _, c := range trainers() {
 		for _, l := range []struct {
 			named string // "" without a loss to compare with.
-			own   LossFunction
+			own   objectives.LossFunction
 		}{
-			{"ms", LossFunction{Name: "my-ms", Of: of("ms"), Miner: "ms"}},
-			{"proxy-anchor", LossFunction{Name: "my-anchor", Of: of("proxy-anchor"), Proxies: 1}},
-			{"", LossFunction{Name: "square", Of: square(1)}},
+			{"ms", objectives.LossFunction{Name: "my-ms", Of: of("ms"), Miner: "ms"}},
+			{"proxy-anchor", objectives.LossFunction{Name: "my-anchor", Of: of("proxy-anchor"), Proxies: 1}},
+			{"", objectives.LossFunction{Name: "square", Of: square(1)}},
 		} {
 			t.Run(c.Name+" "+l.own.Name, func(t *testing.T) {
 				t.Parallel()
@@ -69,7 +68,7 @@ func TestTrainLossFunction(t *testing.T) {
 					}
 					return raw
 				}
-				own, err := tinyConfig().by(ByLoss(l.own))
+				own, err := tinyConfig().by(objectives.ByLoss(l.own))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +79,7 @@ func TestTrainLossFunction(t *testing.T) {
 					}
 					return
 				}
-				named, err := tinyConfig().by(ParseLoss(l.named + ", miner " + l.own.Miner))
+				named, err := tinyConfig().by(objectives.ParseLoss(l.named + ", miner " + l.own.Miner))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,46 +91,14 @@ func TestTrainLossFunction(t *testing.T) {
 	}
 }
 
-func TestLossFunctionIdentity(t *testing.T) {
-	c := tinyConfig()
-	seen := make(map[string]bool)
-	for _, l := range []LossFunction{
-		{Name: "square", Of: square(1)}, {Name: "square", Of: square(2)}, {Name: "square", Of: square(1), Proxies: 2},
-	} {
-		a, errA := ByLoss(l)
-		b, errB := ByLoss(l)
-		if err := errors.Join(errA, errB); err != nil || a.Loss != b.Loss || seen[a.Loss] ||
-			!strings.HasPrefix(a.String(), "loss square#") {
-			t.Errorf("%s, then %s, %v", a.Loss, b.Loss, err)
-		}
-		seen[a.Loss] = true
-	}
-	for want, l := range map[string]LossFunction{
-		"must not be empty":   {Of: square(1)},
-		"its function is nil": {Name: "x"},
-		"not a scalar":        {Name: "x", Of: func(b *dmlx.LossBatch) *Node { return b.S }},
-		"nonsense":            {Name: "x", Of: func(*dmlx.LossBatch) *Node { panic("nonsense") }},
-		"want finite values":  {Name: "x", Of: func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Log(Neg(Square(b.S)))) }},
-		"another graph each":  {Name: "x"},
-		"gradient is zero":    {Name: "x", Of: func(b *dmlx.LossBatch) *Node { return StopGradient(square(1)(b)) }},
-		"of which a miner":    {Name: "x", Of: square(1), Proxies: 1, Miner: "ms"},
-		"none of that name":   {Name: "x", Of: square(1), Miner: "nonsense"},
-	} {
-		if want == "another graph each" {
-			l.Of = func(b *dmlx.LossBatch) *Node { return square(rand.Float64())(b) }
-		}
-		if _, err := ByLoss(l); err == nil || !strings.Contains(err.Error(), want) ||
-			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v, want …%s…", err, want)
-		}
-	}
-	own, err := c.by(ByLoss(LossFunction{Name: "square", Of: square(1)}))
+func TestWithValuesOf(t *testing.T) {
+	own, err := tinyConfig().by(objectives.ByLoss(objectives.LossFunction{Name: "square", Of: square(1)}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	stored := own
-	stored.meaning = nil // As it is read from a file.
-	if err := stored.Validate(); err == nil || !strings.Contains(err.Error(), "train.ByLoss") {
+	stored.Objective = objectives.Objective{Loss: own.Loss} // As it is read from a file.
+	if err := stored.Validate(); err == nil || !strings.Contains(err.Error(), "objectives.ByLoss") {
 		t.Errorf("without its function: %v", err)
 	}
 	if err := stored.WithValuesOf(own).Validate(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -43,7 +44,7 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 				var one *mesh.Mesh
 				spec := tinyConfig()
 				var err error
-				if spec, err = spec.by(ParseObjective(objective)); err != nil {
+				if spec, err = spec.by(objectives.Parse(objective)); err != nil {
 					t.Fatal(err)
 				}
 				obj, err := newObjective(spec, classes)
@@ -55,8 +56,9 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 					if err := backbone.Init(store, backbone.Small, dim, 1); err != nil {
 						t.Fatal(err)
 					}
-					if obj.proxies > 0 {
-						if err := backbone.SetProxies(store, initialProxies(obj.proxies, dim, 1), obj.proxies, dim); err != nil {
+					if obj.Proxies > 0 {
+						proxies := objectives.InitialProxies(obj.Proxies, dim, 1)
+						if err := backbone.SetProxies(store, proxies, obj.Proxies, dim); err != nil {
 							t.Fatal(err)
 						}
 					}

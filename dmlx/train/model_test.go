@@ -18,9 +18,10 @@ import (
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/model"
 
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 

@@ -6,9 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/query"
-	"github.com/gradient-surgery/dml/dmlx/losses"
-	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
@@ -30,8 +28,8 @@ type Options struct {
 	// Augment is how training images are changed at random; see [samples.ParseAugmentation]. "" stands for pad-crop+flip
 	// with [Config].Pad, which is 0 with any other augmentation.
 	Augment string `json:"augment,omitempty" toml:"augment"`
-	// MemoryBank keeps embeddings of former batches as further positives and negatives; see [ParseMemoryBank]. "" keeps
-	// none.
+	// MemoryBank keeps embeddings of former batches as further positives and negatives; see [objectives.ParseBank]. ""
+	// keeps none.
 	MemoryBank string `json:"memory_bank,omitempty" toml:"memory_bank"`
 	// TrainOnly and Freeze are regular expressions on the names of weights, as PyTorch has them: those that match
 	// TrainOnly are trained, "" for all, and of these not those that match Freeze. The last layer, "fc", always is. Batch
@@ -83,7 +81,7 @@ var OptionFields = []OptionField{
 	{"schedule", "schedule", func(o *Options) *string { return &o.Schedule }, canonical(optim.ParseSchedule)},
 	{"freeze-bn", "frozen batch normalization:", func(o *Options) *string { return &o.FreezeBN }, checkFreezeBN},
 	{"augment", "augmentation", func(o *Options) *string { return &o.Augment }, nil}, // Its form depends on the padding.
-	{"memory-bank", "memory bank", func(o *Options) *string { return &o.MemoryBank }, canonical(ParseMemoryBank)},
+	{"memory-bank", "memory bank", func(o *Options) *string { return &o.MemoryBank }, canonical(objectives.ParseBank)},
 	{"train-only", "trained", func(o *Options) *string { return &o.TrainOnly }, nil},
 	{"freeze", "frozen", func(o *Options) *string { return &o.Freeze }, nil},
 	{"lora", "low-rank adapters", func(o *Options) *string { return &o.LoRA }, canonical(onnx.ParseLoRA)},
@@ -192,62 +190,11 @@ func (c Config) validateSchedule() error {
 	return nil
 }
 
-// MemoryBank is cross-batch memory (XBM: Wang, Zhang, Huang, Scott 2020, "Cross-Batch Memory for Embedding Learning",
-// Algorithm 1): the embeddings of the last images are kept, as they were, and each image of a batch is compared with
-// all of them. [ParseMemoryBank] reads one from text.
-//
-// Positives and negatives of an anchor come from the memory, which ends with the batch itself, but for the anchor's own
-// copy. Nothing of the memory has a gradient, so an image is moved as an anchor alone.
-type MemoryBank struct {
-	// Size is the number of images in the memory, with those of the batch.
-	Size int
-	// Start is the number of steps that are trained without the memory, in the usual way, before it begins to fill.
-	Start int
-}
-
-const xbm, xbmSize = "xbm", 1024
-
-// ParseMemoryBank reads a memory: "xbm", which keeps 1024 images, or "xbm?size=4096&start=1000".
-func ParseMemoryBank(text string) (MemoryBank, error) {
-	b := MemoryBank{Size: xbmSize}
-	name, options, asked := strings.Cut(text, "?")
-	if name != xbm {
-		return b, fmt.Errorf("memory bank %q: there is no %q; there is %s, as in %s?size=%d&start=100", text, name, xbm, xbm,
-			xbmSize)
-	}
-	count := func(to *int, least int) func(string) error {
-		return func(value string) (err error) {
-			if *to, err = strconv.Atoi(value); err != nil || *to < least || *to > 1<<20 {
-				return fmt.Errorf("want a whole number from %d to %d", least, 1<<20)
-			}
-			return nil
-		}
-	}
-	if asked {
-		err := query.Read("option", options, []query.Option{
-			{Name: "size", Text: count(&b.Size, 1)}, {Name: "start", Text: count(&b.Start, 0)},
-		})
-		if err != nil {
-			return b, fmt.Errorf("memory bank %q: %w", text, err)
-		}
-	}
-	return b, nil
-}
-
-// String returns the canonical text, which [ParseMemoryBank] reads. It always has the size.
-func (b MemoryBank) String() string {
-	fields := []string{"size=" + strconv.Itoa(b.Size)}
-	if b.Start > 0 {
-		fields = append(fields, "start="+strconv.Itoa(b.Start))
-	}
-	return query.Join(xbm, fields)
-}
-
 func (c Config) validateMemoryBank() error {
 	if c.MemoryBank == "" {
 		return nil
 	}
-	b, err := ParseMemoryBank(c.MemoryBank)
+	b, err := objectives.ParseBank(c.MemoryBank)
 	switch {
 	case err != nil:
 		return err
@@ -258,43 +205,8 @@ func (c Config) validateMemoryBank() error {
 	case b.Start >= c.Steps():
 		return fmt.Errorf("memory bank from step %d on: the training has %d, want a smaller start", b.Start, c.Steps())
 	}
-	return c.validateBankObjective()
-}
-
-// validateBankObjective returns an error if the rule or loss cannot compare with a memory.
-func (c Config) validateBankObjective() error {
-	if c.Loss != "" {
-		o, err := c.Objective.resolved()
-		if err != nil {
-			return err
-		}
-		if o.meaning.perClass > 0 {
-			return fmt.Errorf("memory bank %s: loss %s has proxies in place of pairs of images; use a loss of pairs or "+
-				"triplets", c.MemoryBank, c.Loss)
-		}
-		if l, err := losses.Parse(c.Loss); err == nil {
-			if err := losses.CheckBank(l); err != nil {
-				return fmt.Errorf("memory bank %s: %w", c.MemoryBank, err)
-			}
-		}
-	}
-	if c.Exchange != "" {
-		return fmt.Errorf("memory bank %s: the parts %s of a loss cannot be replaced with a memory bank", c.MemoryBank,
-			c.Exchange)
-	}
-	if c.Miner == "" {
-		return nil
-	}
-	m, err := miners.Parse(c.Miner)
-	if err != nil {
-		return err
-	}
-	// These take each positive of an anchor, of which a bank has many.
-	_, semiHard := m.(miners.SemiHardNegatives)
-	_, distance := m.(miners.DistanceWeighted)
-	if semiHard || distance && c.Loss == "" {
-		return fmt.Errorf("memory bank %s: the miner %s takes all positives of an anchor, which are too many in a bank; "+
-			"use one that takes one positive, as %s or hard", c.MemoryBank, c.Miner, ruleMiner)
+	if err := c.FitsBank(); err != nil {
+		return fmt.Errorf("memory bank %s: %w", c.MemoryBank, err)
 	}
 	return nil
 }

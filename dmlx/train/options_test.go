@@ -13,19 +13,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
-// Canonical texts of options, from any text that means the same.
-func TestMemoryBanksInCanonicalForm(t *testing.T) {
-	for text, want := range map[string]string{"xbm": "xbm?size=1024", "xbm?start=100&size=64": "xbm?size=64&start=100"} {
-		got, err := ParseMemoryBank(text)
-		if err != nil || got.String() != want {
-			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
-		}
-		if again, err := ParseMemoryBank(want); err != nil || again != got {
-			t.Errorf("%q is %v, %v, when read again", want, again, err)
-		}
-	}
-}
-
 func TestBadOptions(t *testing.T) {
 	for _, c := range []struct {
 		options Options

@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -27,8 +28,8 @@ type Steps struct {
 	// Weights are the initial ones with the last layer, fc: a safetensors file with PyTorch's names, or those of Network.
 	Weights []byte
 	Rule    dmlx.Rule
-	Loss    string // In place of the rule: a loss without proxies, see [ParseLoss].
-	Miner   string // Of the rule or the loss, see [Objective.WithMiner].
+	Loss    string // In place of the rule: a loss without proxies, see [objectives.ParseLoss].
+	Miner   string // Of the rule or the loss, see [objectives.Objective.WithMiner].
 	LR      float64
 	// Options are those of a training with an epoch for each step. Without a schedule the learning rate is constant.
 	// Augment must be empty.
@@ -106,7 +107,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			},
 			labels: one.Replicate(tensors.FromFlatDataAndDimensions(labels[i*s.Batch:(i+1)*s.Batch], s.Batch)),
 			affine: one.Replicate(colors), rate: one.Replicate(tensors.FromScalar(float32(config.RateAt(i)))),
-			noise:    one.Replicate(minerNoise(s.Batch, s.Batch+obj.options.bankRows, i, 0)),
+			noise:    one.Replicate(objectives.Noise(s.Batch, s.Batch+obj.options.bankRows, i, 0)),
 			settings: one.Replicate(config.settings(obj.options, i)),
 		}
 		embeddings, last, err := exec.Call2(one.Arguments(v.all(obj)...)...)
@@ -160,8 +161,8 @@ func (s *Steps) config(dim int) (c Config, err error) {
 		c.Decay = 1
 	}
 	if s.Loss == "" {
-		c.Objective, err = ByRule(s.Rule)
-	} else if c.Objective, err = namedLoss(s.Loss); err == nil && c.meaning.perClass > 0 {
+		c.Objective, err = objectives.ByRule(s.Rule)
+	} else if c.Objective, err = objectives.ParseLoss(s.Loss); err == nil && c.Proxies() > 0 {
 		err = fmt.Errorf("loss %s has proxies, which the given weights do not have", c.Loss)
 	}
 	if err == nil {

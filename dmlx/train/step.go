@@ -10,11 +10,25 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
+
+// objective is the objective of a config for its batches, with the options of its steps.
+type objective struct {
+	objectives.Surgery
+	options stepOptions
+}
+
+// newObjective returns the objective of a config for a number of training classes.
+func newObjective(c Config, classes int) (obj objective, err error) {
+	if obj.options, err = c.stepOptions(); err == nil {
+		obj.Surgery, err = c.Surgery(c.ImagesPerClass, classes)
+	}
+	return obj, err
+}
 
 // stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], scale
 // and shift of the images as [samples.Data.Affine] returns them, and the learning rate, a scalar. A loss with proxies
@@ -28,10 +42,10 @@ type stepValues struct {
 // batchValues returns the values of [batchInputs], in their order.
 func (v stepValues) batchValues(obj objective) []mesh.Value {
 	in := []mesh.Value{v.labels}
-	if obj.proxies > 0 {
+	if obj.Proxies > 0 {
 		in = append(in, v.proxyRate)
 	}
-	if obj.noise {
+	if obj.Noise {
 		in = append(in, v.noise)
 	}
 	if obj.options.hasSettings() {
@@ -94,10 +108,10 @@ func (obj objective) stepInputs(in []*Node) stepInputs {
 
 func (obj objective) batchInputs(in []*Node) (b batchInputs) {
 	b.labels, in = in[0], in[1:]
-	if obj.proxies > 0 {
+	if obj.Proxies > 0 {
 		b.proxyRate, in = in[0], in[1:]
 	}
-	if obj.noise {
+	if obj.Noise {
 		b.noise, in = in[0], in[1:]
 	}
 	if obj.options.hasSettings() {
@@ -160,30 +174,16 @@ const proxiesPath = "/proxies/weight"
 
 // newLossGraph applies the rule or loss to embeddings x [B, dim] as the network returns them.
 func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o lossGraph) {
-	var batch *dmlx.Batch
-	bank := obj.options.dmlxBank(store, x, in.settings)
-	if obj.loss == nil {
-		selection := dmlx.Selection{Bank: bank}
-		if m := obj.minerWith(in.noise); m != nil {
-			selection.Mine = m.Mine
-		}
-		f, parts := selection.Surgery(x, in.labels, obj.rule)
-		o.embeddings, batch, o.total = f, parts.Batch, ReduceAllSum(f)
-		if bank != nil || selection.Mine != nil {
-			batch = dmlx.NewBatch(f, in.labels, dmlx.Options{SkipDuplicates: obj.rule.Options.SkipDuplicates})
-		}
-	} else {
-		var proxies *Node
-		if o.proxies = store.GetVariable(in.lane + proxiesPath); o.proxies != nil {
-			proxies = o.proxies.NodeValue(x)
-		}
-		f, p := obj.surgery(x, in.labels, proxies, in.noise, bank)
-		o.embeddings, batch, o.total = f, dmlx.NewBatch(f, in.labels, dmlx.Options{}), ReduceAllSum(f)
-		if p != nil {
-			o.total = Add(o.total, ReduceAllSum(p))
-		}
+	of := objectives.Inputs{X: x, Labels: in.labels, Noise: in.noise,
+		Bank: obj.options.dmlxBank(store, x, in.settings)}
+	if o.proxies = store.GetVariable(in.lane + proxiesPath); o.proxies != nil {
+		of.Proxies = o.proxies.NodeValue(x)
 	}
-	obj.options.enqueue(store, o.embeddings, in.labels, in.settings)
+	f, p, batch := obj.Of(of)
+	if o.embeddings, o.total = f, ReduceAllSum(f); p != nil {
+		o.total = Add(o.total, ReduceAllSum(p))
+	}
+	obj.options.enqueue(store, f, in.labels, in.settings)
 	o.outcome = []*Node{batch.Sap, batch.San, ConvertDType(batch.Triplets.Valid, dtypes.Float32)}
 	return o
 }

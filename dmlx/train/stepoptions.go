@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 )
 
@@ -20,7 +21,7 @@ type stepOptions struct {
 	head         bool // The last layer has a learning rate of its own.
 	frozen       bool // Batch normalization takes its running averages.
 	frozenAffine bool // Scale and shift of batch normalization are not trained.
-	bank         *MemoryBank
+	bank         *objectives.Bank
 	bankRows     int // Embeddings of former batches in the bank.
 }
 
@@ -31,7 +32,7 @@ func (c Config) stepOptions() (o stepOptions, err error) {
 	}
 	o.head, o.frozen, o.frozenAffine = c.HeadLR > 0, c.freezesStatistics(), c.freezesAffine()
 	if c.MemoryBank != "" {
-		b, err := ParseMemoryBank(c.MemoryBank)
+		b, err := objectives.ParseBank(c.MemoryBank)
 		if err != nil {
 			return o, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -240,9 +241,9 @@ func (s *inputs) next(ctx context.Context, step int) (v stepValues, err error) {
 	v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
 	v.rate = s.rate.of(s.step.mesh, s.RateAt(step))
 	v.proxyRate = s.proxyRate.of(s.step.mesh, s.scheduled(s.ProxyLR, step))
-	if s.objective.noise {
+	if s.objective.Noise {
 		n := len(b.labels)
-		v.noise = replicate(minerNoise(n, n+s.objective.options.bankRows, step, s.Seed))
+		v.noise = replicate(objectives.Noise(n, n+s.objective.options.bankRows, step, s.Seed))
 	}
 	if s.objective.options.hasSettings() {
 		v.settings = replicate(s.settings(s.objective.options, step))

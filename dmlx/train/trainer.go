@@ -78,8 +78,7 @@ type stepKey struct {
 	arch    backbone.Arch
 	model   string // The identity of a model of the user's own, in place of arch.
 	dim     int
-	rule    string // The identity of the rule; empty for evaluation and for a loss.
-	loss    string // The loss, or a rule with a miner, as [Config.Objective] names it.
+	by      string // The objective by its name; empty for evaluation.
 	proxies int    // The number of proxies of the loss.
 	images  int    // Images per class in a batch, which miners depend on.
 	memory  Memory
@@ -203,11 +202,8 @@ func (s *compiledStep) decode(raw []byte, proxies int) error {
 // trainingStep returns a compiled step of training; see [compiledStep.run].
 func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 	key := c.network()
-	key.rule, key.memory, key.options = c.Rule, c.Memory, c.Options.key()
-	if obj.loss != nil || obj.miner != nil {
-		key.loss, key.proxies, key.images = c.Objective.String(), obj.proxies, c.ImagesPerClass
-	}
-	key.bankRows = obj.options.bankRows
+	key.by, key.proxies, key.images = c.Objective.String(), obj.Proxies, c.ImagesPerClass
+	key.memory, key.options, key.bankRows = c.Memory, c.Options.key(), obj.options.bankRows
 	return t.compiled(key, func(s *compiledStep) (err error) {
 		s.objective = obj
 		if key.memory.MicroBatch > 0 {

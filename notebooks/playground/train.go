@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -96,7 +97,7 @@ func sourceLine(file string, line int) string {
 // rate.
 type Training struct {
 	Rules  []dmlx.Rule // For example a custom rule.
-	Rows   []string    // Rules and losses to compare them with, as [train.ParseObjective] reads them.
+	Rows   []string    // Rules and losses to compare them with, as [objectives.Parse] reads them.
 	Preset string      // Empty for quick.
 	Data   string      // Empty for the preset's fine-grained data set.
 	Seed   uint64      // 0 for 1.
@@ -247,7 +248,7 @@ func (t Training) specs() ([]runs.Spec, error) {
 
 // objectivesOf returns rules, which are checked first, and rows as objectives.
 func objectivesOf(check func(dmlx.Rule) (*dissect.Checked, error), rules []dmlx.Rule, rows []string) (
-	out []train.Objective, err error) {
+	out []objectives.Objective, err error) {
 	for _, r := range rules {
 		checked, err := check(r)
 		if err == nil {
@@ -256,14 +257,14 @@ func objectivesOf(check func(dmlx.Rule) (*dissect.Checked, error), rules []dmlx.
 		if err != nil {
 			return nil, err
 		}
-		o, err := train.ByRule(r.Traced())
+		o, err := objectives.ByRule(r.Traced())
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, o)
 	}
 	for _, row := range rows {
-		o, err := train.ParseObjective(row)
+		o, err := objectives.Parse(row)
 		if err != nil {
 			return nil, err
 		}

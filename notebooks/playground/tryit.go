@@ -24,6 +24,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/pretrain"
@@ -41,7 +42,7 @@ import (
 type TryIt struct {
 	// Rule is the rule at first. Its custom parts can be chosen beside the paper's.
 	Rule dmlx.Rule
-	// Rows are the rules and losses to tick, as [train.ParseObjective] reads them; empty for the rules and losses that
+	// Rows are the rules and losses to tick, as [objectives.Parse] reads them; empty for the rules and losses that
 	// have a name. Ticked are those that are ticked at first; empty for the paper's best rule and cos/con/con.
 	Rows, Ticked []string
 	// Data are the data sets to choose from, the first one at first; empty for the drawn ones, [datasets.Names].
@@ -73,7 +74,7 @@ func (t TryIt) Run(ctx context.Context) error {
 		t.Ticked = []string{"cos-orth/lin-ms/cir", "cos/con/con"}
 	}
 	for _, row := range slices.Concat(t.Ticked, t.Rows) {
-		if _, err := train.ParseObjective(row); err != nil {
+		if _, err := objectives.Parse(row); err != nil {
 			return fmt.Errorf("try it: a row: %w", err)
 		}
 		if !slices.Contains(t.Rows, row) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -46,7 +47,7 @@ func Run(t *testing.T, trainer *train.Trainer, s *runs.Store, spec runs.Spec) *r
 // Tiny returns a spec that is trained in a second on any backend.
 func Tiny() runs.Spec {
 	return runs.Spec{Recipe: runs.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Config: train.Config{
-		Objective: train.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
+		Objective: objectives.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
 		ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
 		LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1,
 	}}

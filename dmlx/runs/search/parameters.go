@@ -11,8 +11,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // draft is a spec to which a point is being applied, with its rule in parts.
@@ -209,7 +209,7 @@ func (d draft) build() (runs.Spec, error) {
 		return d.spec, err
 	}
 	spec := d.spec
-	o, err := train.ByRule(rule)
+	o, err := objectives.ByRule(rule)
 	if err == nil {
 		spec.Objective, err = o.WithMiner(spec.Miner)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -540,7 +541,7 @@ func TestTiedParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := s.Base
-	b.Objective, err = train.ByRule(ours)
+	b.Objective, err = objectives.ByRule(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -565,7 +566,7 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := base(t)
-	b.Objective, err = train.ByRule(rule)
+	b.Objective, err = objectives.ByRule(rule)
 	if err != nil {
 		t.Fatal(err)
 	}

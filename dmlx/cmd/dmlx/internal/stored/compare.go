@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -48,7 +49,7 @@ func selectRuns(a *cli.App, store *runs.Store, args []string) (hashes []string, 
 			hash, err := store.Find(arg)
 			if err != nil {
 				if strings.ContainsAny(arg, "/ ") { // No name of a run.
-					if _, err := train.ParseObjective(arg); err != nil {
+					if _, err := objectives.Parse(arg); err != nil {
 						return nil, cli.Usage(err)
 					}
 				}
@@ -90,9 +91,9 @@ func objectiveName(text string, entries []runs.Entry) (name string, known bool) 
 			return text, true
 		}
 	}
-	o, err := train.ParseObjective(text)
+	o, err := objectives.Parse(text)
 	if err != nil {
-		o, err = train.ParseLoss(text)
+		o, err = objectives.ParseLoss(text)
 	}
 	return o.String(), err == nil
 }

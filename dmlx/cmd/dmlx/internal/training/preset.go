@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -140,8 +141,8 @@ func (s *settingFlags) preset(a *cli.App) (p presets.Preset, seeds []uint64, err
 	return p, set.Seeds, cli.Usage(err)
 }
 
-// objectives returns rules and losses by their names, each value of a parameter with several: "cos/lin/cir?tau=1,2".
-func objectives(rules, losses []string) (out []presets.Objective, err error) {
+// allObjectives returns rules and losses by their names, each value of a parameter with several: "cos/lin/cir?tau=1,2".
+func allObjectives(rules, losses []string) (out []presets.Objective, err error) {
 	for i, names := range slices.Concat(rules, losses) {
 		for _, name := range eachValue(names) {
 			o, err := objective(name, i < len(rules))
@@ -169,14 +170,17 @@ func eachValue(name string) (out []string) {
 }
 
 // objective returns a rule or a loss by its name.
-func objective(name string, isRule bool) (train.Objective, error) {
+func objective(name string, isRule bool) (objectives.Objective, error) {
 	loss := strings.TrimPrefix(name, "loss ")
-	o, noLoss := train.ParseLoss(loss)
 	if !isRule {
-		return o, cli.Usage(noLoss)
+		o, err := objectives.ParseLoss(loss)
+		return o, cli.Usage(err)
 	}
-	o, err := train.ParseObjective(name)
-	if noLoss == nil && (err != nil || !o.IsRule()) {
+	o, err := objectives.Parse(name)
+	if err == nil && o.IsRule() {
+		return o, nil
+	}
+	if _, noLoss := objectives.ParseLoss(loss); noLoss == nil {
 		err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
 	}
 	return o, cli.Usage(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -19,7 +20,7 @@ func flaggedConfig(t *testing.T, args ...string) (train.Config, error) {
 		t.Fatal(err)
 	}
 	return flags.apply(train.Config{
-		Objective: train.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
+		Objective: objectives.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
 		ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 2,
 		LR: 0.5, Epochs: 4, StepsPerEpoch: 5, Options: train.Options{Schedule: "cosine"},
 	})

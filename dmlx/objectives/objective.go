@@ -1,25 +1,25 @@
-package train
+// Package objectives has what a training minimizes: a rule or a loss, with a miner and exchanged parts. An [Objective]
+// is a value: its names are parsed once, and what they stand for goes with it from the command line to the graph of a
+// step.
+package objectives
 
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
-	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
-// Objective is what a run trains: a rule, or a loss, with a miner and exchanged parts. It is a value: [ParseObjective],
+// Objective is what a run trains: a rule, or a loss, with a miner and exchanged parts. It is a value: [Parse],
 // [ByRule] and [ByLoss] return one with what its names stand for, which goes with it to the graph. Its fields, the
 // names, are what is stored. The zero value is the rule cos/con/con.
 type Objective struct {
@@ -60,9 +60,10 @@ func (o Objective) means(m meaning) Objective {
 	return o
 }
 
-// resolved returns the objective with its meaning. It fails if that cannot be read off its names: if a function of the
-// user's own was not set by [ByRule] or [ByLoss], as after reading the objective from a file.
-func (o Objective) resolved() (Objective, error) {
+// Parsed returns the objective under canonical names, with what they stand for. It fails if that cannot be read off the
+// names: if a function of the user's own was not set by [ByRule] or [ByLoss], as after reading the objective from a
+// file.
+func (o Objective) Parsed() (Objective, error) {
 	names := o
 	if names.meaning = nil; o.meaning != nil && o.meaning.names == names {
 		return o, nil
@@ -79,7 +80,7 @@ func (o Objective) resolved() (Objective, error) {
 			out, err = ByRule(r)
 		}
 	case strings.Contains(o.Loss, "#"):
-		err = fmt.Errorf("loss %s is a function of the program that trained it: set it by train.ByLoss", o.Loss)
+		err = fmt.Errorf("loss %s is a function of the program that trained it: set it by objectives.ByLoss", o.Loss)
 	default:
 		out, err = namedLoss(o.Loss)
 	}
@@ -163,9 +164,9 @@ func lossObjective(id, name string, of dmlx.LossFunc, perClass int) Objective {
 		})})
 }
 
-// ParseObjective reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms"; a miner and exchanged
+// Parse reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms"; a miner and exchanged
 // parts of a loss may follow: "loss ms, miner ms, pair=lin-ms".
-func ParseObjective(text string) (Objective, error) {
+func Parse(text string) (Objective, error) {
 	if loss, is := strings.CutPrefix(text, "loss "); is {
 		return ParseLoss(loss)
 	}
@@ -216,7 +217,7 @@ func (o Objective) ParsedRule() (dmlx.Rule, error) {
 	if !o.IsRule() {
 		return dmlx.Rule{}, fmt.Errorf("the objective is %s, not a rule", o)
 	}
-	o, err := o.resolved()
+	o, err := o.Parsed()
 	if err != nil {
 		return dmlx.Rule{}, err
 	}
@@ -226,7 +227,7 @@ func (o Objective) ParsedRule() (dmlx.Rule, error) {
 // Proxies returns the number of proxies that the loss has for each class: 0 for a rule, and for a loss of pairs or
 // triplets.
 func (o Objective) Proxies() int {
-	o, err := o.resolved()
+	o, err := o.Parsed()
 	if err != nil {
 		return 0
 	}
@@ -236,7 +237,7 @@ func (o Objective) Proxies() int {
 // Scale returns the length of the gradient of the rule or loss over that of the rule cos/con/con, both on a batch of
 // random classes. An objective of scale s trains at about 1/s of the learning rate of cos/con/con. It is measured once.
 func (o Objective) Scale() (float64, error) {
-	o, err := o.resolved()
+	o, err := o.Parsed()
 	if err != nil {
 		return 0, err
 	}
@@ -248,7 +249,7 @@ func (o Objective) Scale() (float64, error) {
 // classes; see [dissect.Check].
 func (o Objective) Check() error {
 	custom := o.Custom()
-	o, err := o.resolved()
+	o, err := o.Parsed()
 	if err != nil || !custom {
 		return err
 	}
@@ -260,7 +261,7 @@ func (o Objective) Check() error {
 // its canonical name. "" stands for easy-positive with a rule, the paper's easy positives and hard negatives, and for
 // all with a loss.
 func (o Objective) WithMiner(miner string) (Objective, error) {
-	out, err := o.resolved()
+	out, err := o.Parsed()
 	if err != nil {
 		return o, err
 	}
@@ -303,7 +304,7 @@ func (o Objective) WithExchange(parts string) (Objective, error) {
 	if err != nil {
 		return o, err
 	}
-	out, err := o.resolved()
+	out, err := o.Parsed()
 	if err != nil {
 		return o, err
 	}
@@ -328,144 +329,21 @@ func (o Objective) String() string {
 	return text
 }
 
-// WithValuesOf returns the config with the functions of o, which has the same objective and model. A stored config has
-// only the identities of functions of the user's own, and these cannot be parsed.
-func (c Config) WithValuesOf(o Config) Config {
-	c.meaning, c.model = o.meaning, o.model
-	return c
-}
-
-// validateObjective reports what is wrong with the rule or loss.
-func (c Config) validateObjective() error {
-	switch {
-	case c.Rule != "" && c.Loss != "":
-		return fmt.Errorf("the objective has the rule %q and the loss %q: want one of them", c.Rule, c.Loss)
-	case c.IsRule() && (c.Exchange != "" || c.ProxyLR != 0):
-		return fmt.Errorf("the objective is the rule %q: Exchange and ProxyLR must be empty, they belong to a loss", c.Rule)
+// Validate returns an error if the names are not those of a rule or a loss, in canonical form. A rule may have an
+// alias.
+func (o Objective) Validate() error {
+	if o.Rule != "" && o.Loss != "" {
+		return fmt.Errorf("the objective has the rule %q and the loss %q: want one of them", o.Rule, o.Loss)
 	}
-	same, err := c.Objective.resolved()
+	same, err := o.Parsed()
 	if err != nil {
 		return err
 	}
-	if c.Rule != "" {
-		same.Rule = c.Rule // It may be called by an alias.
+	if o.Rule != "" {
+		same.Rule = o.Rule
 	}
-	if got, want := c.Objective.String(), same.String(); got != want {
+	if got, want := o.String(), same.String(); got != want {
 		return fmt.Errorf("%s is not in canonical form: want %s", got, want)
 	}
-	switch has := same.meaning.perClass > 0; {
-	case has && (!(c.ProxyLR > 0) || math.IsInf(c.ProxyLR, 0)):
-		return fmt.Errorf("learning rate of the proxies of loss %s is %g, must be a positive number", c.Loss, c.ProxyLR)
-	case !has && c.ProxyLR != 0:
-		return fmt.Errorf("loss %s has no proxies: ProxyLR must be 0", c.Loss)
-	}
 	return nil
-}
-
-// objective is what a config's objective means for its batches and classes.
-type objective struct {
-	meaning
-	proxies int  // Proxies of all classes.
-	noise   bool // Whether the miner samples at random.
-	options stepOptions
-}
-
-// newObjective returns the objective of a config for a number of training classes.
-func newObjective(c Config, classes int) (obj objective, err error) {
-	if obj.options, err = c.stepOptions(); err != nil {
-		return obj, err
-	}
-	o, err := c.Objective.resolved()
-	if err != nil {
-		return obj, err
-	}
-	obj.meaning, obj.proxies = *o.meaning, o.meaning.perClass*classes
-	obj.exchange.PerAnchor = max(c.ImagesPerClass, obj.perClass) // The most positives of an anchor, images or proxies.
-	switch m := obj.miner.(type) {
-	case miners.DistanceWeighted:
-		obj.noise = true
-		if c.IsRule() { // A rule gathers the vectors of each triplet, also of those that are not valid.
-			m.PerAnchor = c.ImagesPerClass - 1
-			obj.miner = m
-		}
-	case miners.SemiHardNegatives:
-		m.PerAnchor = c.ImagesPerClass - 1 // The most positives of an anchor.
-		obj.miner = m
-	}
-	return obj, nil
-}
-
-// minerWith returns the miner, which draws from noise if it samples.
-func (obj objective) minerWith(noise *Node) miners.Miner {
-	if m, is := obj.miner.(miners.DistanceWeighted); is {
-		m.Noise = noise
-		return m
-	}
-	return obj.miner
-}
-
-// surgery returns the normalized embeddings f, and the proxies p or nil, as nodes whose gradient is that of the loss.
-// x are embeddings [B, D] and labels count the classes from 0, int32 [B]. noise, uniform in [0, 1), of the shape of S,
-// is for a miner that samples. bank is nil without one.
-func (obj objective) surgery(x, labels, proxies, noise *Node, bank *dmlx.Bank) (f, p *Node) {
-	var classes *Node
-	if proxies != nil {
-		rows := make([]int32, obj.proxies)
-		for i := range rows {
-			rows[i] = int32(i / obj.perClass)
-		}
-		classes = Const(x.Graph(), rows)
-	}
-	loss := obj.loss
-	if m := obj.minerWith(noise); m != nil {
-		loss = miners.With(m, loss)
-	}
-	batch := dmlx.NewLossBatch(x, labels, proxies, classes)
-	if bank != nil {
-		batch = dmlx.NewLossBatchWith(x, labels, bank)
-	}
-	c := dmlx.ComposeLoss(batch, loss)
-	if obj.exchange.String() != "" {
-		c = c.Exchange(obj.exchange)
-	}
-	return c.Surgery()
-}
-
-// initialProxies returns unit vectors [n, dim] of uniformly distributed directions. A row depends only on the seed
-// and its number.
-func initialProxies(n, dim int, seed uint64) []float32 {
-	out := make([]float32, 0, n*dim)
-	for i := range n {
-		rng, square := sampling.Stream(seed, sampling.Proxies, uint64(i)), 0.0
-		row := make([]float64, dim)
-		for square == 0 {
-			for j := range row {
-				row[j] = rng.NormFloat64()
-				square += row[j] * row[j]
-			}
-		}
-		for _, v := range row {
-			out = append(out, float32(v/math.Sqrt(square)))
-		}
-	}
-	return out
-}
-
-// minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [rows, columns].
-func minerNoise(rows, columns, step int, seed uint64) *tensors.Tensor {
-	rng := sampling.Stream(seed, sampling.Miner, uint64(step))
-	values := make([]float32, rows*columns)
-	for i := range values {
-		values[i] = rng.Float32()
-	}
-	return tensors.FromFlatDataAndDimensions(values, rows, columns)
-}
-
-// proxyClasses returns the labels of the classes that have proxies, in the order of the proxies' rows.
-func (s *session) proxyClasses() string {
-	labels := make([]string, len(s.classes))
-	for label, i := range s.classes {
-		labels[i] = fmt.Sprint(label)
-	}
-	return "[" + strings.Join(labels, ", ") + "]"
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"sync"
 	"testing"
 
@@ -18,20 +17,21 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // tinyConfig returns a config that trains in a second on any backend.
 func tinyConfig() Config {
 	return Config{
-		Objective: Objective{Rule: "cos/con/con"}, Arch: "small", Weights: Random, Dim: 8,
+		Objective: objectives.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: Random, Dim: 8,
 		ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
 		LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1,
 	}
 }
 
 // by returns the config with an objective.
-func (c Config) by(o Objective, err error) (Config, error) {
+func (c Config) by(o objectives.Objective, err error) (Config, error) {
 	c.Objective = o
 	return c, err
 }
@@ -42,7 +42,7 @@ const tinyHeldOut = 3
 // tinyLossConfig returns tinyConfig with a loss, for six classes with some held out.
 func tinyLossConfig(t *testing.T, loss string) Config {
 	t.Helper()
-	c, err := tinyConfig().by(ParseLoss(loss))
+	c, err := tinyConfig().by(objectives.ParseLoss(loss))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,8 @@ func TestStepByLoss(t *testing.T) {
 				}
 				p := dissect.Proxies{}
 				if perClass > 0 {
-					p = dissect.Proxies{N: 4 * perClass, Dim: spec.Dim, Values: initialProxies(4*perClass, spec.Dim, spec.Seed)}
+					p = dissect.Proxies{N: 4 * perClass, Dim: spec.Dim,
+						Values: objectives.InitialProxies(4*perClass, spec.Dim, spec.Seed)}
 					p.Classes = make([]int64, p.N)
 					for i := range p.Classes {
 						p.Classes[i] = int64(i / perClass)
@@ -194,26 +195,6 @@ func TestStepByLoss(t *testing.T) {
 					t.Error("no proxy moved")
 				}
 			})
-		}
-	}
-}
-
-func TestFirstProxies(t *testing.T) {
-	t.Parallel()
-	few, many := initialProxies(3, 8, 7), initialProxies(5, 8, 7)
-	if !reflect.DeepEqual(few, many[:24]) {
-		t.Error("a proxy depends on the number of proxies")
-	}
-	if reflect.DeepEqual(few, initialProxies(3, 8, 8)) || reflect.DeepEqual(many[:8], many[8:16]) {
-		t.Error("proxies are alike")
-	}
-	for i := range 5 {
-		square := 0.0
-		for _, v := range many[i*8 : (i+1)*8] {
-			square += float64(v) * float64(v)
-		}
-		if math.Abs(square-1) > 1e-6 {
-			t.Errorf("proxy %d is of length² %g", i, square)
 		}
 	}
 }
