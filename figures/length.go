@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -15,77 +16,76 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Length holds the Recall@1 of rules on a data set after different numbers of training steps.
-type Length struct {
-	Data  string
-	Rules []string
-	Steps []int          // Ascending.
-	Ours  [][]stats.Mean // Recall@1 in percent by number of steps and rule.
-	// Paper are the paper's scores of the rules on PaperData, its data set in the same role; nil if there are none.
-	PaperData string
-	Paper     []stats.Mean
+// length is a data set's Recall@1 by rule and number of training steps.
+type length struct {
+	title, beside string
+	*scores.Pivot
+	steps []int // Ascending.
 }
 
-func (l Length) check() error {
-	if len(l.Steps) == 0 || len(l.Rules) == 0 || len(l.Ours) != len(l.Steps) {
-		return fmt.Errorf("lengths on %s: %d rules and %d numbers of steps, but scores of %d", l.Data, len(l.Rules),
-			len(l.Steps), len(l.Ours))
-	}
-	if l.Paper != nil && len(l.Paper) != len(l.Rules) {
-		return fmt.Errorf("lengths on %s: %d of the paper's scores for %d rules", l.Data, len(l.Paper), len(l.Rules))
-	}
-	for i, ours := range l.Ours {
-		if len(ours) != len(l.Rules) {
-			return fmt.Errorf("lengths on %s: %d steps have %d scores for %d rules", l.Data, l.Steps[i], len(ours), len(l.Rules))
+// lengths lays sets of scores out by rule and number of steps. Rows of the user's own have their labels.
+func lengths(sets []scores.Group) ([]length, error) {
+	out := make([]length, len(sets))
+	for i, set := range sets {
+		beside, err := set.Beside()
+		if err != nil {
+			return nil, err
 		}
-	}
-	if !slices.IsSorted(l.Steps) || l.Steps[0] < 1 {
-		return fmt.Errorf("lengths on %s: steps %d, want ascending positive numbers", l.Data, l.Steps)
-	}
-	return nil
-}
-
-func checkLengths(sets []Length) error {
-	if len(sets) == 0 {
-		return fmt.Errorf("lengths: no data set, want at least one")
-	}
-	for _, l := range sets {
-		if err := l.check(); err != nil {
-			return err
+		rows := slices.Clone(set.Rows)
+		slices.SortStableFunc(rows, func(a, b scores.Row) int { return cmp.Compare(a.Steps, b.Steps) })
+		p, err := rows.Pivot(func(r scores.Row) string { return cmp.Or(r.Label, r.Rule) }, scores.Steps.Of)
+		if err != nil {
+			return nil, err
 		}
+		out[i] = length{title: set.Key, beside: beside, Pivot: p}
+		for _, r := range rows {
+			if r.Steps < 1 {
+				return nil, fmt.Errorf("%s on %s has %d steps: want a positive number", r.Rule, r.Data, r.Steps)
+			}
+			out[i].steps = append(out[i].steps, r.Steps)
+		}
+		out[i].steps = slices.Compact(out[i].steps)
 	}
-	return nil
+	if len(out) == 0 {
+		return nil, fmt.Errorf("lengths: no data set, want at least one")
+	}
+	return out, nil
 }
 
 // orders returns the rank correlations of the rules at each length with those at the next, and with the paper's.
-func (l Length) orders() ([]Markup, error) {
+func (l length) orders(printed scores.Table) ([]Markup, error) {
 	var out []Markup
-	compare := func(j int, other []stats.Mean, against string) error {
-		a, err := stats.CompareRanks(l.Ours[j], other)
-		out = append(out, fmt.Sprintf("Order on %s at %d steps against %s (Spearman): %s.", l.Data, l.Steps[j], against, a))
+	compare := func(steps string, other []stats.Mean, against string) error {
+		a, err := stats.CompareRanks(l.Means(steps, l.Rows), other)
+		out = append(out, fmt.Sprintf("Order on %s at %s steps against %s (Spearman): %s.", l.title, steps, against, a))
 		return err
 	}
-	for j := range len(l.Steps) - 1 {
-		if err := compare(j, l.Ours[j+1], fmt.Sprintf("that at %d", l.Steps[j+1])); err != nil {
+	for j, next := range l.Columns[1:] {
+		if err := compare(l.Columns[j], l.Means(next, l.Rows), "that at "+next); err != nil {
 			return nil, err
 		}
 	}
-	for j := range l.Steps {
-		if l.Paper == nil {
-			break
-		}
-		if err := compare(j, l.Paper, "the paper's on "+l.PaperData); err != nil {
+	if l.beside == "" {
+		return out, nil
+	}
+	var papers []stats.Mean
+	for _, rule := range l.Rows {
+		papers = append(papers, printed.Select(scores.Row{Data: l.beside, Rule: rule}).Mean())
+	}
+	for _, steps := range l.Columns {
+		if err := compare(steps, papers, "the paper's on "+l.beside); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// LengthTable returns the table of Recall@1 of each rule by the number of steps, with the rank correlations between the
-// orders. It returns an error without data sets, for steps that do not ascend, and unless each rule has a score for
-// each number of steps.
-func LengthTable(sets []Length, provenance string) (*Table, error) {
-	if err := checkLengths(sets); err != nil {
+// LengthTable returns the table of Recall@1 of each rule by the number of steps, a set of scores after the other, with
+// the rank correlations between the orders, and with those of the printed numbers. It returns an error without sets, for
+// two scores of one cell, and for a score without steps.
+func LengthTable(sets []scores.Group, printed scores.Table, provenance string) (*Table, error) {
+	laid, err := lengths(sets)
+	if err != nil {
 		return nil, err
 	}
 	t := &Table{
@@ -93,28 +93,25 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 		Columns:    []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Rule", Left: true}},
 		Provenance: provenance,
 	}
-	most := 0
-	for _, l := range sets {
-		most = max(most, len(l.Steps))
+	// The numbers of steps differ between data sets. Their ratios to the first are the same.
+	most := slices.MaxFunc(laid, func(a, b length) int { return cmp.Compare(len(a.steps), len(b.steps)) }).steps
+	for _, n := range most {
+		t.Columns = append(t.Columns, Column{Title: fmt.Sprintf("%g×", math.Round(float64(n)/float64(most[0])))})
 	}
-	for j := range most { // The numbers of steps differ between data sets. Their ratios to the first are the same.
-		t.Columns = append(t.Columns, Column{Title: fmt.Sprintf("%g×",
-			math.Round(float64(sets[0].Steps[j])/float64(sets[0].Steps[0])))})
-	}
-	for _, l := range sets {
-		for i, rule := range l.Rules {
-			row := Row(l.Data, rule)
+	for _, l := range laid {
+		for i, rule := range l.Rows {
+			row := Row(l.title, rule)
 			for j := range most {
 				cell := Text("–")
-				if j < len(l.Steps) {
-					cell = Scored(l.Ours[j][i])
+				if j < len(l.steps) {
+					cell = Scored(l.Cells[i][j].Mean())
 				}
 				row = append(row, cell)
 			}
 			t.Rows = append(t.Rows, row)
 		}
 		t.Rules = append(t.Rules, len(t.Rows))
-		orders, err := l.orders()
+		orders, err := l.orders(printed)
 		if err != nil {
 			return nil, err
 		}
@@ -124,28 +121,30 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 	return t, nil
 }
 
-// Lengths draws Recall@1 over the number of steps, with a panel for each data set and a line for each rule. It returns
-// the errors of [LengthTable].
-func Lengths(sets []Length, provenance string) (*Figure, error) {
-	if err := checkLengths(sets); err != nil {
+// Lengths draws Recall@1 over the number of steps, with a panel for each set of scores and a line for each rule. It
+// returns the errors of [LengthTable].
+func Lengths(provenance string, sets ...scores.Group) (*Figure, error) {
+	laid, err := lengths(sets)
+	if err != nil {
 		return nil, err
 	}
-	panels := make([]*plot.Plot, len(sets))
+	panels := make([]*plot.Plot, len(laid))
 	var words []string
-	for k, l := range sets {
-		p := newPlot(l.Data, "steps of training", "Recall@1, %")
-		lines := make([]ParameterLine, len(l.Rules))
-		for i, rule := range l.Rules {
+	for k, l := range laid {
+		p := newPlot(l.title, "steps of training", "Recall@1, %")
+		lines := make([]ParameterLine, len(l.Rows))
+		for i, rule := range l.Rows {
 			lines[i].Name = rule
-			for j, ours := range l.Ours {
-				lines[i].Values, lines[i].Recall = append(lines[i].Values, float64(l.Steps[j])), append(lines[i].Recall, ours[i])
-				if !math.IsNaN(ours[i].Mean) {
-					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", l.Data, rule, l.Steps[j], ours[i]))
+			for j, cell := range l.Cells[i] {
+				m := cell.Mean()
+				lines[i].Values, lines[i].Recall = append(lines[i].Values, float64(l.steps[j])), append(lines[i].Recall, m)
+				if !math.IsNaN(m.Mean) {
+					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", l.title, rule, l.steps[j], m))
 				}
 			}
 		}
 		overValues(p, lines, func(i int) look { // In the style of the rule's pair weight, solid.
-			_, pair, _ := strings.Cut(l.Rules[i], "/")
+			_, pair, _ := strings.Cut(l.Rows[i], "/")
 			pair, _, _ = strings.Cut(pair, "/")
 			drawn := pairLook(pair)
 			drawn.dashes = nil
@@ -155,7 +154,7 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 	}
 	const labels = vg.Length(86) // Room for the names of the rules beside each panel.
 	return &Figure{
-		Width: vg.Points(330 * float64(len(sets))), Height: vg.Points(250), Provenance: provenance,
+		Width: vg.Points(330 * float64(len(panels))), Height: vg.Points(250), Provenance: provenance,
 		Alt: "Recall@1 of rules over the number of steps they are trained for. " + strings.Join(words, "; ") + ".",
 		panels: func(c draw.Canvas) {
 			c.Max.X -= labels

@@ -1,30 +1,46 @@
 package figures
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-func someLengths() []Length {
-	return []Length{
-		{Data: "minicar", Rules: []string{"cos/con/con", "cos/lin/con", "cos/sig-ms/con"}, Steps: []int{720, 1440, 2880},
-			PaperData: "CAR", Paper: []stats.Mean{{Mean: 70, N: 5}, {Mean: 72, N: 5}, {Mean: 60, N: 5}},
-			Ours: [][]stats.Mean{{{Mean: 70, Std: 1, N: 3}, {Mean: 69, Std: 1, N: 3}, {Mean: 60, Std: 2, N: 3}},
-				{{Mean: 71, N: 1}, {Mean: 73, N: 1}, {Mean: 62, N: 1}}, {{Mean: 72, N: 1}, {Mean: 74, N: 1}, Missing}}},
-		{Data: "minishop", Rules: []string{"cos/con/con", "cos/lin/con"}, Steps: []int{600, 1200},
-			Ours: [][]stats.Mean{{{Mean: 80, N: 1}, {Mean: 80.1, N: 1}}, {{Mean: 80.2, N: 1}, {Mean: 80.1, N: 1}}}},
-	}
+func someLengths() []scores.Group {
+	return scores.Table{
+		{Steps: 720, Rule: "cos/con/con", Value: stats.Mean{Mean: 70, Std: 1, N: 3}},
+		{Steps: 720, Rule: "cos/lin/con", Value: stats.Mean{Mean: 69, Std: 1, N: 3}},
+		{Steps: 720, Rule: "cos/sig-ms/con", Value: stats.Mean{Mean: 60, Std: 2, N: 3}},
+		{Steps: 1440, Rule: "cos/con/con", Value: stats.Mean{Mean: 71, N: 1}},
+		{Steps: 1440, Rule: "cos/lin/con", Value: stats.Mean{Mean: 73, N: 1}},
+		{Steps: 1440, Rule: "cos/sig-ms/con", Value: stats.Mean{Mean: 62, N: 1}},
+		{Steps: 2880, Rule: "cos/con/con", Value: stats.Mean{Mean: 72, N: 1}},
+		{Steps: 2880, Rule: "cos/lin/con", Value: stats.Mean{Mean: 74, N: 1}},
+		{Steps: 2880, Rule: "cos/sig-ms/con", Value: Missing},
+		{Steps: 600, Data: "minishop", Rule: "cos/con/con", Value: stats.Mean{Mean: 80, N: 1}},
+		{Steps: 600, Data: "minishop", Rule: "cos/lin/con", Value: stats.Mean{Mean: 80.1, N: 1}},
+		{Steps: 1200, Data: "minishop", Rule: "cos/con/con", Value: stats.Mean{Mean: 80.2, N: 1}},
+		{Steps: 1200, Data: "minishop", Rule: "cos/lin/con", Value: stats.Mean{Mean: 80.1, N: 1}},
+	}.Group(func(r scores.Row) string { return cmp.Or(r.Data, "minicar") })
 }
 
 func TestLengths(t *testing.T) {
-	f, err := Lengths(someLengths(), "preset quick · made-up numbers")
+	f, err := Lengths("preset quick · made-up numbers", someLengths()...)
 	checkGolden(t, "lengths", f, err)
 	if !strings.Contains(f.Alt, "minicar, cos/lin/con, 1440 steps: 73.0") {
 		t.Error(f.Alt)
 	}
-	table, err := LengthTable(someLengths(), "")
+	sets := someLengths()
+	for i := range sets[0].Rows {
+		sets[0].Rows[i].Role = "CAR"
+	}
+	printed := scores.Table{{Data: "CAR", Rule: "cos/con/con", Value: stats.Mean{Mean: 70, N: 5}},
+		{Data: "CAR", Rule: "cos/lin/con", Value: stats.Mean{Mean: 72, N: 5}},
+		{Data: "CAR", Rule: "cos/sig-ms/con", Value: stats.Mean{Mean: 60, N: 5}}}
+	table, err := LengthTable(sets, printed, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +54,11 @@ func TestLengths(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	bad := someLengths()
-	bad[0].Ours[1] = nil
-	if _, err := Lengths(bad, ""); err == nil || !strings.Contains(err.Error(), "1440 steps have 0 scores") {
+	sets[0].Rows[1].Steps = 0
+	if _, err := Lengths("", sets...); err == nil || !strings.Contains(err.Error(), "0 steps") {
 		t.Error(err)
 	}
-	if _, err := LengthTable(nil, ""); err == nil {
+	if _, err := LengthTable(nil, nil, ""); err == nil {
 		t.Error("no sets")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -72,8 +73,13 @@ func full(ctx context.Context, q report.Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	pairs := slices.DeleteFunc(slices.Clone(orders), func(o Order) bool { return o.Table != 3 })
-	picture, err := figures.Lengths(OrderLengths(pairs), r.Provenance)
+	var pairs []scores.Group
+	for _, o := range orders {
+		if o.Table == 3 {
+			pairs = append(pairs, o.Scores)
+		}
+	}
+	picture, err := figures.Lengths(r.Provenance, pairs...)
 	if err != nil {
 		return nil, err
 	}
@@ -120,72 +126,60 @@ func (t *Table) Results() []*runs.Result {
 }
 
 // Order is a column of one of the paper's Tables 2 to 4: rules on a data set that differ in one part, which the paper
-// puts in an order, with our means at one or more presets.
+// puts in an order.
 type Order struct {
-	figures.Length     // Of a run at each preset, with the paper's means missing where it has none.
-	Table          int // Of the paper.
-	// Held is what the table's other column has otherwise: the direction in Table 3, the pair weight in Table 4. Table 2
-	// has none.
-	Held    string
-	Presets []string // In the order of the steps.
+	Table int // Of the paper.
+	// Scores are ours. Their key names the column: the data set, and the part that the table's other column has otherwise.
+	Scores        scores.Group
+	*scores.Pivot              // Of Scores, by rule and preset.
+	Paper         []stats.Mean // Of the rules, in percent; NaN where the paper has none.
+	part          component
 }
 
-// Orders returns the columns of one of the paper's Tables 2 to 4, in the order of the cells, with the means of one or
-// more tables of ours, which have the same rules on the same data sets: one for each preset. It returns an error for
-// another table of the paper, for a cell that is no rule, and for tables of different cells.
+// Orders returns the columns of one of the paper's Tables 2 to 4, in the order of the cells, by our tables, one for each
+// preset. It returns an error for another table of the paper, for a cell that is no rule, and for two cells of one rule
+// at one preset.
 func Orders(number int, at ...*Table) ([]Order, error) {
 	part, err := componentOf(number)
 	if err != nil {
 		return nil, err
 	}
 	var out []Order
-	for k, t := range at {
-		if len(t.Cells) != len(at[0].Cells) {
-			return nil, fmt.Errorf("orders: %d cells at %s and %d at %s: want the same", len(at[0].Cells), at[0].Preset,
-				len(t.Cells), t.Preset)
-		}
-		for i, c := range t.Cells {
-			rule := ruleOf(c.Rule)
-			if rule.Direction == "" {
-				return nil, fmt.Errorf("orders: %q is no rule", cmp.Or(c.Rule, c.Row))
+	for _, set := range Together(at...).Sets() {
+		columns := set.Rows.Group(func(r scores.Row) string {
+			if part.columns == "" {
+				return r.Data
 			}
-			if first := at[0].Cells[i]; first.Rule != c.Rule || first.Data != c.Data {
-				return nil, fmt.Errorf("orders: cell %d is %s on %s at %s and %s on %s at %s: want the same", i, first.Rule,
-					first.Data, at[0].Preset, c.Rule, c.Data, t.Preset)
+			return r.Data + ", " + figures.PartLabel(part.columns, part.columns.Of(r))
+		})
+		for _, column := range columns {
+			o := Order{Table: number, Scores: column, part: part}
+			if o.Pivot, err = column.Rows.Pivot(scores.Rule.Of, scores.Preset.Of); err != nil {
+				return nil, fmt.Errorf("orders: %w", err)
 			}
-			held := part.columns.Of(rule)
-			j := slices.IndexFunc(out, func(o Order) bool { return o.Data == c.Data && o.Held == held })
-			if j < 0 {
-				j = len(out)
-				out = append(out, Order{Length: figures.Length{Data: c.Data, PaperData: c.PaperData}, Table: number, Held: held})
+			for _, rule := range o.Rows {
+				if ruleOf(rule).Direction == "" {
+					return nil, fmt.Errorf("orders: %q is no rule", rule)
+				}
+				o.Paper = append(o.Paper, printed(number, set.Rows[0].Role, rule))
 			}
-			o := &out[j]
-			if len(o.Presets) == k {
-				o.Presets, o.Steps, o.Ours = append(o.Presets, t.Preset), append(o.Steps, c.Specs[0].Steps()),
-					append(o.Ours, nil)
-			}
-			if k == 0 {
-				o.Rules, o.Paper = append(o.Rules, c.Rule), append(o.Paper, c.Printed(number))
-			}
-			o.Ours[k] = append(o.Ours[k], c.Recall(1).Times(100))
+			out = append(out, o)
 		}
 	}
 	return out, nil
 }
 
-// name names the column: the data set and what the column holds.
-func (o Order) name() figures.Markup {
-	if o.Held == "" {
-		return o.Data
+// means returns our means of the rules at each preset, and then the paper's.
+func (o Order) means() (out [][]stats.Mean) {
+	for _, preset := range o.Columns {
+		out = append(out, o.Means(preset, o.Rows))
 	}
-	part, _ := componentOf(o.Table) // Orders has checked it.
-	return o.Data + ", " + figures.PartLabel(part.columns, o.Held)
+	return append(out, o.Paper)
 }
 
 // label names one of the rules by the part in which they differ.
 func (o Order) label(rule string) figures.Markup {
-	part, _ := componentOf(o.Table)
-	return figures.PartLabel(part.rows, part.rows.Of(ruleOf(rule)))
+	return figures.PartLabel(o.part.rows, o.part.rows.Of(ruleOf(rule)))
 }
 
 // Best returns the place of the rule that the paper has highest among those after the first, to which it compares the
@@ -206,10 +200,10 @@ func OrderTable(orders []Order, provenance string) *figures.Table {
 	t.Columns = append(t.Columns, figures.Column{Title: "the paper's"})
 	for _, o := range orders {
 		first := len(t.Rows)
-		for i, rule := range o.Rules {
-			row := figures.Row(o.Table, o.name(), o.label(rule))
-			for _, ours := range append(slices.Clone(o.Ours), o.Paper) {
-				row = append(row, figures.Scored(ours[i]))
+		for i, rule := range o.Rows {
+			row := figures.Row(o.Table, o.Scores.Key, o.label(rule))
+			for _, means := range o.means() {
+				row = append(row, figures.Scored(means[i]))
 			}
 			t.Rows = append(t.Rows, row)
 		}
@@ -230,26 +224,26 @@ func OrderTable(orders []Order, provenance string) *figures.Table {
 func AgreementTable(orders []Order, provenance string) (*figures.Table, error) {
 	t := orderTable("Spearman's rank correlation ρ of the rules of a column, with its 95 % interval.", "rules",
 		" against the paper", orders, provenance)
-	if len(orders) > 0 && len(orders[0].Presets) > 1 {
-		p := orders[0].Presets
+	if len(orders) > 0 && len(orders[0].Columns) > 1 {
+		p := orders[0].Columns
 		t.Columns = append(t.Columns, figures.Column{Title: p[0] + " against " + p[len(p)-1]})
 	}
 	t.Notes = []figures.Markup{figures.RankNote}
 	for _, o := range orders {
-		lists := append(slices.Clone(o.Ours), nil)
+		lists := o.means() // The paper's last, in whose place is the first preset against the last.
+		last := len(lists) - 1
 		against := slices.Repeat([][]stats.Mean{o.Paper}, len(lists))
-		lists[len(o.Ours)], against[len(o.Ours)] = o.Ours[0], o.Ours[len(o.Ours)-1]
-		if len(o.Ours) < 2 {
-			lists = lists[:len(o.Ours)]
+		if lists[last], against[last] = lists[0], lists[last-1]; last == 1 {
+			lists = lists[:1]
 		}
-		row := figures.Row(o.Table, o.name(), len(o.Rules))
+		row := figures.Row(o.Table, o.Scores.Key, len(o.Rows))
 		for i := range lists {
 			a, err := stats.CompareRanks(lists[i], against[i])
 			if err != nil {
 				return nil, err
 			}
 			text := "–"
-			if a.N == len(o.Rules) { // The order of some of the rules would be that of another column.
+			if a.N == len(o.Rows) { // The order of some of the rules would be that of another column.
 				text = strings.TrimPrefix(strings.Replace(a.String(), fmt.Sprintf(", n = %d", a.N), "", 1), "ρ = ")
 			}
 			row = append(row, figures.Text(text))
@@ -269,8 +263,8 @@ func LeadTable(orders []Order, provenance string) *figures.Table {
 		"by ours, so that choosing it adds nothing to our difference."}
 	for _, o := range orders {
 		best := o.Best()
-		row := figures.Row(o.Table, o.name(), o.label(o.Rules[best])+" − "+o.label(o.Rules[0]))
-		for _, means := range append(slices.Clone(o.Ours), o.Paper) {
+		row := figures.Row(o.Table, o.Scores.Key, o.label(o.Rows[best])+" − "+o.label(o.Rows[0]))
+		for _, means := range o.means() {
 			test := stats.Welch(means[best], means[0])
 			if best == 0 || math.IsNaN(test.Difference.Value) {
 				row = append(row, figures.Text("–"))
@@ -290,21 +284,11 @@ func orderTable(caption, third, after figures.Markup, orders []Order, provenance
 	t := &figures.Table{Caption: caption, Provenance: provenance, Columns: []figures.Column{
 		{Title: "Table", Merged: true}, {Title: "Column", Left: true, Merged: true}, {Title: third, Left: true}}}
 	if len(orders) > 0 {
-		for _, p := range orders[0].Presets {
+		for _, p := range orders[0].Columns {
 			t.Columns = append(t.Columns, figures.Column{Title: p + after})
 		}
 	}
 	return t
-}
-
-// OrderLengths returns columns for [figures.Lengths], which draws recall over the number of steps.
-func OrderLengths(orders []Order) []figures.Length {
-	out := make([]figures.Length, len(orders))
-	for i, o := range orders {
-		out[i] = o.Length
-		out[i].Data = o.name()
-	}
-	return out
 }
 
 // CostTable returns what the runs of tables cost, a row for each: runs, hours, dates, machines and commits, as the runs

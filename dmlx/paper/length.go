@@ -3,11 +3,11 @@ package paper
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -54,38 +54,12 @@ func Longer(c Cell, times ...int) []Cell {
 // by it.
 func length(ctx context.Context, q report.Request) (*Report, error) {
 	return study(ctx, lengthStudy(), q, func(t *Table, provenance string) ([]report.Part, error) {
-		sets := t.Lengths()
-		table, err := figures.LengthTable(sets, provenance)
+		sets := t.Sets()
+		table, err := figures.LengthTable(sets, scores.Printed().Select(scores.Row{Table: 3}), provenance)
 		if err != nil {
 			return nil, err
 		}
-		picture, err := figures.Lengths(sets, provenance)
+		picture, err := figures.Lengths(provenance, sets...)
 		return []report.Part{{Of: table}, {Name: "picture", Of: picture}}, err
 	})
-}
-
-// Lengths returns a table's cells, which stand by data set, rule and ascending length, for figures.Lengths, with the
-// paper's scores of the rules in its Table 3.
-func (t *Table) Lengths() []figures.Length {
-	var out []figures.Length
-	for _, c := range t.Cells {
-		if len(out) == 0 || out[len(out)-1].Data != c.Data {
-			out = append(out, figures.Length{Data: c.Data, PaperData: c.PaperData})
-		}
-		l := &out[len(out)-1]
-		rule := c.Rule
-		if c.own() {
-			rule = c.Row
-		}
-		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != rule {
-			l.Rules, l.Paper = append(l.Rules, rule), append(l.Paper, c.Printed(3))
-		}
-		steps := c.Specs[0].Steps()
-		at := slices.Index(l.Steps, steps)
-		if at < 0 {
-			at, l.Steps, l.Ours = len(l.Steps), append(l.Steps, steps), append(l.Ours, nil)
-		}
-		l.Ours[at] = append(l.Ours[at], c.Recall(1).Times(100))
-	}
-	return out
 }

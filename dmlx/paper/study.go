@@ -15,7 +15,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
-	"github.com/gradient-surgery/dml/figures"
 )
 
 // Study is a table of the paper as a list of cells to compare. It only enumerates the runs; [Reproduce] trains them.
@@ -63,12 +62,19 @@ func (c Cell) MeanOf(measure func(*runs.Result) float64) stats.Mean {
 }
 
 // Printed returns the Recall@1 in percent that one of the paper's Tables 2 to 4 prints for the cell's rule on
-// PaperData. It is figures.Missing where the table has no such number.
+// PaperData. Its mean is NaN where the table has no such number.
 func (c Cell) Printed(table int) stats.Mean {
-	if c.own() || c.PaperData == "" {
-		return figures.Missing
+	if c.own() {
+		return scores.Missing()
 	}
-	return scores.Printed().Select(scores.Row{Table: table, Data: c.PaperData, Rule: c.Rule}).Mean()
+	return printed(table, c.PaperData, c.Rule)
+}
+
+func printed(table int, data, rule string) stats.Mean {
+	if data == "" {
+		return scores.Missing()
+	}
+	return scores.Printed().Select(scores.Row{Table: table, Data: data, Rule: rule}).Mean()
 }
 
 // Scores returns the measures of the cell's runs. A cell without runs has a score without a value.
@@ -97,6 +103,11 @@ func (t *Table) Scores() scores.Table {
 		out = append(out, c.Scores()...)
 	}
 	return out
+}
+
+// Sets returns the scores of Recall@1 by data set.
+func (t *Table) Sets() []scores.Group {
+	return t.Scores().Select(scores.Row{Measure: report.Recall(1)}).Group(scores.Data.Of)
 }
 
 // HeldOutRecall returns the mean over seeds of Recall@k on the held-out training classes, as a fraction.

@@ -96,7 +96,8 @@ func Stored(store *runs.Store, alsoBundled bool) (scores.Table, error) {
 // Planned returns what is known of a run before it is trained, as a score without a measure.
 func Planned(s runs.Spec) scores.Row {
 	r := scores.Row{Whose: scores.Ours, Data: s.DataName(), Preset: presets.Of(s), Network: s.Network(), Dim: s.Dim,
-		Batch: s.Batch(), Epochs: s.Epochs, LR: s.LR, Seed: s.Seed, Value: scores.Missing()}
+		Batch: s.Batch(), Exchange: s.Exchange, Epochs: s.Epochs, Steps: s.Steps(), LR: s.LR, Seed: s.Seed,
+		Value: scores.Missing()}
 	r.SetRule(s.Objective.String())
 	switch {
 	case slices.Contains(datasets.Names(), s.Data):

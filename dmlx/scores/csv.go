@@ -30,6 +30,7 @@ const (
 	Pair      Column = "pair"
 	Triplet   Column = "triplet"
 	Options   Column = "options"
+	Exchange  Column = "exchange"
 	Own       Column = "own"
 	Label     Column = "label"
 	Network   Column = "network"
@@ -37,6 +38,7 @@ const (
 	Batch     Column = "batch"
 	Times     Column = "times"
 	Epochs    Column = "epochs"
+	Steps     Column = "steps"
 	LR        Column = "lr"
 	Seed      Column = "seed"
 	Run       Column = "run"
@@ -63,11 +65,11 @@ var fields = []field{
 	{Method, func(r *Row) any { return &r.Method }}, {Rule, func(r *Row) any { return &r.Rule }},
 	{Direction, func(r *Row) any { return &r.Direction }}, {Pair, func(r *Row) any { return &r.Pair }},
 	{Triplet, func(r *Row) any { return &r.Triplet }}, {Options, func(r *Row) any { return &r.Options }},
-	{Own, func(r *Row) any { return &r.Own }}, {Label, func(r *Row) any { return &r.Label }},
-	{Network, func(r *Row) any { return &r.Network }}, {Dim, func(r *Row) any { return &r.Dim }},
+	{Exchange, func(r *Row) any { return &r.Exchange }}, {Own, func(r *Row) any { return &r.Own }},
+	{Label, func(r *Row) any { return &r.Label }}, {Network, func(r *Row) any { return &r.Network }}, {Dim, func(r *Row) any { return &r.Dim }},
 	{Batch, func(r *Row) any { return &r.Batch }}, {Times, func(r *Row) any { return &r.Times }},
-	{Epochs, func(r *Row) any { return &r.Epochs }}, {LR, func(r *Row) any { return &r.LR }},
-	{Seed, func(r *Row) any { return &r.Seed }}, {Run, func(r *Row) any { return &r.Run }},
+	{Epochs, func(r *Row) any { return &r.Epochs }}, {Steps, func(r *Row) any { return &r.Steps }},
+	{LR, func(r *Row) any { return &r.LR }}, {Seed, func(r *Row) any { return &r.Seed }}, {Run, func(r *Row) any { return &r.Run }},
 	{Measure, func(r *Row) any { return &r.Measure }}, {Mean, func(r *Row) any { return &r.Value.Mean }},
 	{Std, func(r *Row) any { return &r.Value.Std }}, {N, func(r *Row) any { return &r.Value.N }},
 	{Diverged, func(r *Row) any { return &r.Value.Diverged }}, {Bold, func(r *Row) any { return &r.Bold }},

@@ -44,10 +44,11 @@ type Row struct {
 	Preset     string
 	// Protocol says what the run was trained and measured on where that is not all training classes and the test classes.
 	Protocol string
-	Method   string // Of Table 5.
+	Method   string // Of Table 5, or a loss whose parts are exchanged.
 	// Rule is the objective: a rule as "cos/lin/cir?tau=2", or a loss as "loss ms"; "" for numbers from the literature.
 	// Direction, Pair, Triplet (with its mask) and Options are the parts of a rule.
 	Rule, Direction, Pair, Triplet, Options string
+	Exchange                                string // The part of a loss that is exchanged: "pair=lin-ms".
 	// Own marks a rule or loss of the user's own in a table of the paper, and Label is its name there, if it has one.
 	Own     bool
 	Label   string
@@ -56,6 +57,7 @@ type Row struct {
 	Batch   int // Images.
 	Times   int // The batch or the length as a multiple of the table's smallest, where a table varies it.
 	Epochs  int
+	Steps   int // Of all epochs.
 	LR      float64
 	Seed    uint64
 	Run     string // The hash of the run.
