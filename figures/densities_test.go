@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
@@ -61,13 +62,15 @@ func TestSimilarityDistributions(t *testing.T) {
 }
 
 func TestOverlaps(t *testing.T) {
-	sets := []Markup{"minicar", "minishop"}
-	table, err := Overlaps(somewhere, sets,
-		OverlapRow{DirectionLabel("cos"), "whole test set", []stats.Mean{meanOf(61.1, 0.6, 3, 0), meanOf(41.3, 1.3, 3, 0)}},
-		OverlapRow{DirectionLabel("euc"), "whole test set", []stats.Mean{meanOf(69.4, 1.8, 2, 1), Missing}})
+	of := func(direction, data string, m stats.Mean) scores.Row {
+		return scores.Row{Label: DirectionLabel(direction), Protocol: "whole test set", Data: data, Value: m}
+	}
+	rows := scores.Table{of("cos", "minicar", meanOf(61.1, 0.6, 3, 0)), of("cos", "minishop", meanOf(41.3, 1.3, 3, 0)),
+		of("euc", "minicar", meanOf(69.4, 1.8, 2, 1)), of("euc", "minishop", Missing)}
+	table, err := Overlaps(rows, somewhere)
 	checkText(t, "overlaps", table, err)
-	if _, err := Overlaps("", sets, OverlapRow{Sets: []stats.Mean{{}}}); err == nil {
-		t.Error("one score for two sets was set")
+	if _, err := Overlaps(append(rows, rows[0]), ""); err == nil {
+		t.Error("two scores of one cell were set")
 	}
 }
 

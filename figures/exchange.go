@@ -6,36 +6,32 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// ExchangeSet holds the Recall@1 of losses on a data set, in percent, as published and with one part exchanged.
-type ExchangeSet struct {
-	Data   string
-	Losses []ExchangedLoss
+// exchanges lays the scores of losses out by data set, and there by loss (their method) and exchanged part. parts are the
+// parts of all, without "" for a loss as published.
+func exchanges(ours scores.Table) (sets []ComparedSet, parts []string, err error) {
+	parts = slices.DeleteFunc(ours.Values(scores.Exchange.Of), func(part string) bool { return part == "" })
+	for _, set := range ours.Group(scores.Data.Of) {
+		p, err := set.Rows.Pivot(scores.Method.Of, scores.Exchange.Of)
+		if err != nil {
+			return nil, nil, fmt.Errorf("exchanges: %w", err)
+		}
+		sets = append(sets, ComparedSet{Data: set.Key, Ours: p})
+	}
+	if len(parts) == 0 {
+		return nil, nil, fmt.Errorf("exchanges: no loss with an exchanged part, want at least one")
+	}
+	return sets, parts, nil
 }
 
-// ExchangedLoss is a loss as published and with one part exchanged.
-type ExchangedLoss struct {
-	Loss      Markup
-	Published stats.Mean
-	Exchanged []Exchanged
-}
-
-// Exchanged is a loss with one part of another.
-type Exchanged struct {
-	Part  string // "pair=lin-ms"
-	Score stats.Mean
-	// Gain tests its mean minus that of the loss as published, in points.
-	Gain stats.Test
-}
-
-// label returns the part in the paper's notation.
-func (e Exchanged) label() Markup {
-	key, name, _ := strings.Cut(e.Part, "=")
+// exchangeLabel returns an exchanged part, "pair=lin-ms", in the paper's notation.
+func exchangeLabel(part string) Markup {
+	key, name, _ := strings.Cut(part, "=")
 	switch key {
 	case "direction":
 		return "direction " + DirectionLabel(name)
@@ -44,30 +40,14 @@ func (e Exchanged) label() Markup {
 	case "triplet":
 		return "triplet weight " + TripletLabel(name)
 	}
-	return e.Part
+	return part
 }
 
-func checkExchanges(sets []ExchangeSet) error {
-	if len(sets) == 0 || len(sets[0].Losses) == 0 {
-		return fmt.Errorf("exchanges: no losses, want at least one")
-	}
-	first := sets[0].Losses[0]
-	for _, s := range sets {
-		for _, l := range s.Losses {
-			same := func(a, b Exchanged) bool { return a.Part == b.Part }
-			if !slices.EqualFunc(l.Exchanged, first.Exchanged, same) {
-				return fmt.Errorf("exchanges of %s on %s: other parts than those of the first loss, want the same in one order",
-					l.Loss, s.Data)
-			}
-		}
-	}
-	return nil
-}
-
-// Exchanges returns the table of losses as published and of the change by each exchanged part. It returns an error
-// without losses, and unless all losses have the same exchanged parts.
-func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, error) {
-	if err := checkExchanges(sets); err != nil {
+// Exchanges returns the table of losses as published and of the change by each exchanged part, with Welch's test over
+// seeds. It returns an error without an exchanged part, and for two scores of one cell.
+func Exchanges(ours scores.Table, notes []Markup, provenance string) (*Table, error) {
+	sets, parts, err := exchanges(ours)
+	if err != nil {
 		return nil, err
 	}
 	t := &Table{
@@ -77,16 +57,19 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 		Notes:      append([]Markup{welchNote}, notes...),
 		Provenance: provenance,
 	}
-	for _, e := range sets[0].Losses[0].Exchanged {
-		t.Columns = append(t.Columns, Column{Group: "change by another", Title: e.label()})
+	for _, part := range parts {
+		t.Columns = append(t.Columns, Column{Group: "change by another", Title: exchangeLabel(part)})
 	}
 	for _, s := range sets {
-		for _, l := range s.Losses {
-			row := Row(s.Data, l.Loss, l.Published)
-			for _, e := range l.Exchanged {
-				c := Tested(e.Gain, e.Gain.Difference.String())
-				if c.Note = Scored(e.Score).Note; e.Score.Diverged > 0 && math.IsNaN(e.Score.Mean) {
-					c.Text = e.Score.String()
+		for _, loss := range s.Ours.Rows {
+			published := s.Ours.At(loss, "")
+			row := Row(s.Data, loss, published.Mean())
+			for _, part := range parts {
+				score := s.Ours.At(loss, part)
+				gain, m := scores.Difference(score, published), score.Mean()
+				c := Tested(gain, gain.Difference.String())
+				if c.Note = Scored(m).Note; m.Diverged > 0 && math.IsNaN(m.Mean) {
+					c.Text = m.String()
 				}
 				row = append(row, c)
 			}
@@ -104,28 +87,27 @@ var exchangeLooks = []look{{color: Blue, shape: draw.CircleGlyph{}}, {color: Ver
 
 // ExchangeGains draws the change by an exchanged part: a panel for each data set, a row for each loss, and a mark with
 // its interval for each part. It returns the errors of [Exchanges].
-func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
-	if err := checkExchanges(sets); err != nil {
+func ExchangeGains(ours scores.Table, provenance string) (*Figure, error) {
+	sets, parts, err := exchanges(ours)
+	if err != nil {
 		return nil, err
 	}
 	alt := "Change of Recall@1 in points when a part of a loss is exchanged, with 95 % intervals."
 	var panels []*plot.Plot
 	most := 1
 	for _, s := range sets {
-		most = max(most, len(s.Losses))
+		most = max(most, len(s.Ours.Rows))
 		changes := spanOf(0)
-		names := make([]Markup, len(s.Losses))
-		marks := make([]whiskers, len(s.Losses[0].Exchanged)) // Those of one loss are moved up and down.
-		for i, l := range s.Losses {
-			names[i] = l.Loss
-			for k, e := range l.Exchanged {
-				v := e.Gain.Difference
+		marks := make([]whiskers, len(parts)) // Those of one loss are moved up and down.
+		for _, loss := range s.Ours.Rows {
+			for k, part := range parts {
+				v := scores.Difference(s.Ours.At(loss, part), s.Ours.At(loss, "")).Difference
 				changes.addInterval(v)
 				marks[k].values = append(marks[k].values, v)
-				alt += fmt.Sprintf(" %s, %s, %s: %s.", s.Data, l.Loss, e.Part, v)
+				alt += fmt.Sprintf(" %s, %s, %s: %s.", s.Data, loss, part, v)
 			}
 		}
-		p := dotPlot(s.Data, "change of Recall@1, points", names, changes.padded(0.05, 0.5), 5)
+		p := dotPlot(s.Data, "change of Recall@1, points", s.Ours.Rows, changes.padded(0.05, 0.5), 5)
 		p.Add(meanLine(0))
 		for k, w := range marks {
 			look := exchangeLooks[k%len(exchangeLooks)]
@@ -136,8 +118,8 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 		panels = append(panels, p)
 	}
 	var keys []gridLine
-	for i, e := range sets[0].Losses[0].Exchanged {
-		keys = append(keys, gridLine{e.label(), exchangeLooks[i%len(exchangeLooks)]})
+	for i, part := range parts {
+		keys = append(keys, gridLine{exchangeLabel(part), exchangeLooks[i%len(exchangeLooks)]})
 	}
 	return &Figure{
 		Width: vg.Points(300 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt,

@@ -5,27 +5,27 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-func someExchanges() []ExchangeSet {
-	gain := func(part string, at, half float64) Exchanged {
-		return Exchanged{Part: part, Score: stats.Mean{Mean: 70 + at, Std: 1, N: 3}, Gain: testOf(at, at-half, at+half)}
+func someExchanges() scores.Table {
+	of := func(data, loss, part string, m stats.Mean) scores.Row {
+		return scores.Row{Data: data, Method: loss, Exchange: part, Value: m}
 	}
-	missing := Exchanged{Part: "triplet=cir", Score: Missing, Gain: stats.Untested(math.NaN())}
-	diverged := Exchanged{Part: "pair=lin-ms", Score: stats.Mean{Mean: math.NaN(), Diverged: 3},
-		Gain: stats.Untested(math.NaN())}
-	return []ExchangeSet{
-		{Data: "minicar", Losses: []ExchangedLoss{
-			{Loss: "InfoNCE", Published: stats.Mean{Mean: 70, Std: 1, N: 3},
-				Exchanged: []Exchanged{gain("direction=cos-orth", 1.2, 2), gain("pair=lin-ms", -3, 2), missing}},
-			{Loss: "Proxy-Anchor", Published: stats.Mean{Mean: 66, Std: 2, N: 3},
-				Exchanged: []Exchanged{gain("direction=cos-orth", 0.2, 2), diverged, gain("triplet=cir", 4, 2)}},
-		}},
-		{Data: "minishop", Losses: []ExchangedLoss{
-			{Loss: "InfoNCE", Published: stats.Mean{Mean: 80, N: 1},
-				Exchanged: []Exchanged{gain("direction=cos-orth", -1, 1), gain("pair=lin-ms", 0, 1), gain("triplet=cir", 2, 1)}},
-		}},
+	// The difference of two such means has an interval of ± 2: t of 4 degrees of freedom is 2.776445.
+	m := func(mean float64) stats.Mean {
+		return stats.Mean{Mean: mean, Std: 2 / 2.776445105 / math.Sqrt(2./3), N: 3}
+	}
+	shop := func(mean float64) stats.Mean { return stats.Mean{Mean: mean, Std: m(0).Std / 2, N: 3} }
+	return scores.Table{
+		of("minicar", "InfoNCE", "", m(70)), of("minicar", "InfoNCE", "direction=cos-orth", m(71.2)),
+		of("minicar", "InfoNCE", "pair=lin-ms", m(67)), of("minicar", "InfoNCE", "triplet=cir", Missing),
+		of("minicar", "Proxy-Anchor", "", m(66)), of("minicar", "Proxy-Anchor", "direction=cos-orth", m(66.2)),
+		of("minicar", "Proxy-Anchor", "pair=lin-ms", stats.Mean{Mean: math.NaN(), Diverged: 3}),
+		of("minicar", "Proxy-Anchor", "triplet=cir", m(70)),
+		of("minishop", "InfoNCE", "", shop(80)), of("minishop", "InfoNCE", "direction=cos-orth", shop(79)),
+		of("minishop", "InfoNCE", "pair=lin-ms", shop(80)), of("minishop", "InfoNCE", "triplet=cir", shop(82)),
 	}
 }
 
@@ -41,16 +41,15 @@ func TestExchanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := table.String()
-	for _, want := range []string{"70.0 ± 1.0", "−3.0 [−5.0", "diverged", "3 of 3 runs diverged", "A note.", "80.0"} {
+	for _, want := range []string{"70.0 ± 0.9", "−3.0 [−5.0", "diverged", "3 of 3 runs diverged", "A note.", "80.0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if !table.Rows[0][4].Bold || table.Rows[0][3].Bold {
+	if !table.Rows[1][5].Bold || table.Rows[0][3].Bold {
 		t.Error("bold is not what is significant")
 	}
-	bad := someExchanges()
-	bad[1].Losses[0].Exchanged[0].Part = "pair=con"
+	bad := append(someExchanges(), someExchanges()[11])
 	if _, err := Exchanges(bad, nil, ""); err == nil || !strings.Contains(err.Error(), "minishop") {
 		t.Error(err)
 	}

@@ -1,12 +1,14 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -202,16 +204,14 @@ func percent(s stats.Mean) string {
 	return s.String() + " %"
 }
 
-// OverlapRow is the overlap of the two distributions of Figure 4, in percent, for a rule and a kind of images on each
-// set.
-type OverlapRow struct {
-	Rule, Images Markup
-	Sets         []stats.Mean
-}
-
-// Overlaps returns a table of the overlaps of Figure 4, with a column for each set and, for two sets, one for their
-// difference.
-func Overlaps(provenance string, sets []Markup, rows ...OverlapRow) (*Table, error) {
+// Overlaps returns a table of the overlaps of Figure 4, with a row for each label or rule and protocol, which says of
+// which images, a column for each data set and, for two of them, one for their difference.
+func Overlaps(ours scores.Table, provenance string) (*Table, error) {
+	name := func(r scores.Row) string { return cmp.Or(r.Label, r.Rule) }
+	p, err := ours.Pivot(func(r scores.Row) string { return name(r) + r.Protocol }, scores.Data.Of)
+	if err != nil {
+		return nil, fmt.Errorf("figure 4: %w", err)
+	}
 	t := &Table{
 		Columns: []Column{{Title: "Rule", Left: true, Merged: true}, {Title: "Images", Left: true}},
 		Caption: "Figure 4 as a number: the overlap of the distributions of nearest-positive and nearest-negative " +
@@ -219,24 +219,22 @@ func Overlaps(provenance string, sets []Markup, rows ...OverlapRow) (*Table, err
 		Notes:      []Markup{"Σ min(p, q) over 100 bins on [−1, 1]: 100 if the two are equal, 0 if they do not overlap."},
 		Provenance: provenance,
 	}
-	for _, set := range sets {
+	for _, set := range p.Columns {
 		t.Columns = append(t.Columns, Column{Title: set})
 	}
-	if len(sets) == 2 {
+	if len(p.Columns) == 2 {
 		t.Columns = append(t.Columns, Column{Title: "difference"})
 		t.Notes = append(t.Notes, "Difference: the first set less the second, in points, with its 95 % interval "+
 			"by Welch's t over seeds.")
 	}
-	for _, r := range rows {
-		if len(r.Sets) != len(sets) {
-			return nil, fmt.Errorf("figure 4, overlap of %s: %d scores for %d sets", Plain(r.Rule), len(r.Sets), len(sets))
+	for _, line := range p.Cells {
+		r := slices.Concat(line...)[0]
+		cells := Row(name(r), r.Protocol)
+		for _, of := range line {
+			cells = append(cells, Scored(of.Mean()))
 		}
-		cells := Row(r.Rule, r.Images)
-		for _, s := range r.Sets {
-			cells = append(cells, Scored(s))
-		}
-		if len(sets) == 2 {
-			cells = append(cells, gain(stats.Welch(r.Sets[0], r.Sets[1])))
+		if len(line) == 2 {
+			cells = append(cells, gain(scores.Difference(line[0], line[1])))
 		}
 		t.Rows = append(t.Rows, cells)
 	}

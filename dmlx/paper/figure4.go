@@ -8,6 +8,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -42,18 +43,17 @@ func figure4(ctx context.Context, q report.Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []figures.OverlapRow
+	var rows scores.Table
 	var groups []ClaimGroup
 	own := slices.DeleteFunc(slices.Clone(p.rows), func(r histogramsRow) bool { return !r.own })
 	for _, r := range append([]histogramsRow{{name: "cos", label: figures.DirectionLabel("cos")},
 		{name: "euc", label: figures.DirectionLabel("euc")}}, own...) {
 		direction, label := r.name, r.label
 		for _, images := range []ImagesOf{WholeTest, WholeTrain} {
-			row := figures.OverlapRow{Rule: label, Images: images.Name}
 			for _, data := range p.sets() {
-				row.Sets = append(row.Sets, OverSeeds(p.of[data][direction], images, overlap).Times(100))
+				rows = append(rows, scores.Row{Label: label, Protocol: images.Name, Data: p.setTitle(data),
+					Value: OverSeeds(p.of[data][direction], images, overlap).Times(100)})
 			}
-			rows = append(rows, row)
 		}
 		if r.own || p.separate == "" {
 			continue
@@ -61,7 +61,7 @@ func figure4(ctx context.Context, q report.Request) (*Report, error) {
 		groups = append(groups, ClaimGroup{label, [2]ClaimSide{{p.fine, p.of[p.fine][direction]},
 			{p.separate, p.of[p.separate][direction]}}})
 	}
-	overlaps, err := figures.Overlaps(r.Provenance, names(p.sets(), p.setTitle), rows...)
+	overlaps, err := figures.Overlaps(rows, r.Provenance)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
-	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -47,9 +48,9 @@ func lossCells(p presets.Preset) []Cell {
 }
 
 // WithExchanges returns a loss's cell as published, followed by one cell for each exchange of a part, such as
-// "pair=lin-ms", as [ExchangesOf] compares them.
+// "pair=lin-ms", as [figures.Exchanges] compares them.
 func WithExchanges(c Cell, exchanges ...string) []Cell {
-	c.Column = Published
+	c.Column, c.Method = Published, cmp.Or(c.Row, c.Label, c.String())
 	out := []Cell{c}
 	for _, x := range exchanges {
 		o, err := out[0].WithExchange(x)
@@ -86,35 +87,14 @@ func ownLoss(p presets.Preset, o presets.Objective) ([]Cell, error) {
 // losses shows what exchanging one part does to published losses.
 func losses(ctx context.Context, q report.Request) (*Report, error) {
 	return study(ctx, lossesStudy(), q, func(t *Table, provenance string) ([]report.Part, error) {
-		sets := ExchangesOf(t)
-		table, err := figures.Exchanges(sets, RateNotes(t), provenance)
+		recall := t.Scores().Select(scores.Row{Measure: report.Recall(1)})
+		table, err := figures.Exchanges(recall, RateNotes(t), provenance)
 		if err != nil {
 			return nil, err
 		}
-		picture, err := figures.ExchangeGains(sets, provenance)
+		picture, err := figures.ExchangeGains(recall, provenance)
 		return []report.Part{{Of: table}, {Name: "gains", Of: picture}}, err
 	})
-}
-
-// ExchangesOf returns the gain of each exchange over its loss as published, with Welch's test over seeds, by data set.
-// The cells of the table stand by data set and by loss (their row), the loss as published (column [Published]) first.
-func ExchangesOf(t *Table) []figures.ExchangeSet {
-	var out []figures.ExchangeSet
-	for _, c := range t.Cells {
-		if len(out) == 0 || out[len(out)-1].Data != c.Data {
-			out = append(out, figures.ExchangeSet{Data: c.Data})
-		}
-		s := &out[len(out)-1]
-		if c.Exchange == "" {
-			s.Losses = append(s.Losses, figures.ExchangedLoss{Loss: c.Row, Published: c.Recall(1).Times(100)})
-			continue
-		}
-		l := &s.Losses[len(s.Losses)-1]
-		gain := stats.Welch(c.Recall(1), t.At(c.Data, c.Row, Published).Recall(1))
-		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: c.Recall(1).Times(100),
-			Gain: gain.Times(100)})
-	}
-	return out
 }
 
 // RateNotes returns the learning rates of the losses as notes: parts are compared at these rates, not at the best rate

@@ -42,7 +42,7 @@ type Cell struct {
 	presets.Objective
 	Own       bool   // A row of the user's own, which the paper does not have.
 	PaperData string // The paper's data set in the same role.
-	Method    string // Of Table 5.
+	Method    string // Of Table 5, or the loss whose parts are exchanged.
 	Times     int    // The batch or the length as a multiple of the preset's, where a table varies it.
 	// Adjust changes the preset's spec where a cell needs more than its own objective; it may be nil.
 	Adjust func(*runs.Spec)
