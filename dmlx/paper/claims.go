@@ -39,44 +39,60 @@ func Audit(ctx context.Context, q report.Request) ([]claims.Audited, *Report, er
 	return e.audited, e.report, nil
 }
 
-// audit returns the claims with their findings, and a report of the runs that they are checked on.
-func audit(ctx context.Context, q report.Request) ([]claims.Audited, *Report, error) {
+// audit returns the claims with their findings on a preset's tables, which [ourTables] returned, and a report of their
+// runs.
+func audit(ctx context.Context, q report.Request, tables []*Table) ([]claims.Audited, *Report, error) {
 	paper, err := claims.NumbersOf(scores.Printed())
 	if err != nil {
 		return nil, nil, err
 	}
-	ours, r, err := ClaimNumbers(ctx, q)
+	ours, r, err := claimNumbers(ctx, q, tables)
 	if err != nil {
 		return nil, nil, err
 	}
 	return claims.Audit(claims.List(), paper, ours), r, nil
 }
 
-// ClaimNumbers returns the numbers of runs on which the paper's claims are checked, of Tables 2 to 8 and of the
-// similarity histograms, and a report of those runs. It reads what the store or the program has, and trains none.
-func ClaimNumbers(ctx context.Context, q report.Request) (*claims.Numbers, *Report, error) {
+// ourTables returns our Tables 2 to 8 with the runs that the store or the program has.
+func ourTables(ctx context.Context, q report.Request) ([]*Table, error) {
 	q.CachedOnly = true
-	r := &Report{Report: report.Report{Title: "The paper's claims, audited"}}
-	all := &Table{Preset: q.Preset.String()} // All tables, for the provenance.
-	var found scores.Table
+	var out []*Table
 	for table := 2; table <= 8; table++ {
 		study, err := ParseStudy(fmt.Sprintf("table%d", table))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		t, err := Reproduce(ctx, q.Open, q.Store, study, q.Preset, q.Options)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// ClaimNumbers returns the numbers of runs on which the paper's claims are checked, of Tables 2 to 8 and of the
+// similarity histograms, and a report of those runs. It reads what the store or the program has, and trains none.
+func ClaimNumbers(ctx context.Context, q report.Request) (*claims.Numbers, *Report, error) {
+	tables, err := ourTables(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return claimNumbers(ctx, q, tables)
+}
+
+func claimNumbers(ctx context.Context, q report.Request, tables []*Table) (*claims.Numbers, *Report, error) {
+	q.CachedOnly = true
+	r := &Report{Report: report.Report{Title: "The paper's claims, audited", Provenance: Together(tables...).Provenance()}}
+	var found scores.Table
+	for i, t := range tables {
 		r.add(t)
-		all.join(t)
-		found = append(found, t.scoresAs(table)...)
+		found = append(found, t.scoresAs(2+i)...)
 	}
 	shapes, err := shapeScores(ctx, q)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.Provenance = all.Provenance()
 	ours, err := claims.NumbersOf(append(found, shapes...))
 	return ours, r, err
 }

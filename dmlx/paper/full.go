@@ -337,14 +337,17 @@ type ClaimChanges struct {
 // all runs. It trains none.
 func ChangedClaims(ctx context.Context, short, long report.Request) (*ClaimChanges, error) {
 	out := &ClaimChanges{Presets: [2]string{short.Preset.String(), long.Preset.String()}}
-	before, _, err := audit(ctx, short)
-	if err != nil {
-		return nil, err
+	var audited [2][]claims.Audited
+	for i, q := range []report.Request{short, long} {
+		tables, err := ourTables(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if audited[i], _, err = audit(ctx, q, tables); err != nil {
+			return nil, err
+		}
 	}
-	after, _, err := audit(ctx, long)
-	if err != nil {
-		return nil, err
-	}
+	before, after := audited[0], audited[1]
 	for i := range before {
 		if before[i].Ours.Complete() && after[i].Ours.Complete() {
 			out.Short, out.Long = append(out.Short, before[i]), append(out.Long, after[i])

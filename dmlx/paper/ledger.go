@@ -114,15 +114,18 @@ type evidence struct {
 
 // gather returns the evidence of one or more presets, as [LedgerOf] takes it.
 func gather(ctx context.Context, q report.Request, ps []presets.Preset) (*evidence, error) {
-	q.CachedOnly = true
 	var e evidence
 	for i, p := range ps {
 		q.Preset = p
-		its, report, err := audit(ctx, q)
+		all, err := ourTables(ctx, q)
 		if err != nil {
 			return nil, err
 		}
-		numbers, all, err := tableNumbers(ctx, q)
+		its, report, err := audit(ctx, q, all)
+		if err != nil {
+			return nil, err
+		}
+		numbers, err := tableNumbers(p, all)
 		if err != nil {
 			return nil, err
 		}
@@ -150,23 +153,21 @@ func gather(ctx context.Context, q report.Request, ps []presets.Preset) (*eviden
 	return &e, nil
 }
 
-// tableNumbers returns the printed numbers of Tables 2 to 8 with the runs in their role at the request's preset, and
-// the runs of each.
-func tableNumbers(ctx context.Context, q report.Request) ([][]*ledger.Number, []*Table, error) {
+// tableNumbers returns the printed numbers of Tables 2 to 8 with the runs in their role, of our tables at a preset.
+func tableNumbers(p presets.Preset, tables []*Table) ([][]*ledger.Number, error) {
 	var all [][]*ledger.Number
-	var tables []*Table
 	seen := make(map[string]bool)
 	groups := make(map[string][]stats.Mean) // Of the cells with several seeds, by data set and metric.
-	for table := 2; table <= 8; table++ {
-		numbers, t, err := ledgerNumbers(ctx, q, table)
+	for i, t := range tables {
+		numbers, err := ledgerNumbers(p, t, 2+i)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		all, tables = append(all, numbers), append(tables, t)
+		all = append(all, numbers)
 		for _, n := range numbers {
 			key := n.Data + n.Printed.Measure
 			cell := key + strings.Join(n.Runs, " ") // Tables share cells.
-			if table <= 5 && !seen[cell] {          // Sweeps hold runs at rates that are far off.
+			if 2+i <= 5 && !seen[cell] {            // Sweeps hold runs at rates that are far off.
 				seen[cell] = true
 				groups[key] = append(groups[key], n.Ours)
 			}
@@ -177,7 +178,7 @@ func tableNumbers(ctx context.Context, q report.Request) ([][]*ledger.Number, []
 			n.Noise = stats.PoolNoise(groups[n.Data+n.Printed.Measure])
 		}
 	}
-	return all, tables, nil
+	return all, nil
 }
 
 // settingOf returns what the runs of a preset are evidence of.
@@ -210,19 +211,9 @@ type cellKey struct {
 	rate      int
 }
 
-// ledgerNumbers returns the printed numbers of a table with the runs in their role, and the table of those.
-func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.Number, *Table, error) {
-	s, err := ParseStudy(fmt.Sprintf("table%d", table))
-	if err != nil {
-		return nil, nil, err
-	}
-	all := s.Cells
-	s.Cells = func(p presets.Preset) []Cell { return Present(all(p)) }
+// ledgerNumbers returns the printed numbers of a table with the runs in their role, of our table at a preset.
+func ledgerNumbers(preset presets.Preset, t *Table, table int) ([]*ledger.Number, error) {
 	printed := scores.Printed().Select(scores.Row{Table: table})
-	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
-	if err != nil {
-		return nil, nil, err
-	}
 	ours := make(scores.Table, len(t.Cells))
 	for i, c := range t.Cells {
 		ours[i] = scores.Row{Table: table, Data: c.PaperData, Rule: c.Rule, Method: c.Method, Times: c.Times, LR: c.LR}
@@ -231,12 +222,12 @@ func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.
 	for i := range t.Cells {
 		cells[keyOf(ours[i], ours)] = &t.Cells[i]
 	}
-	command := fmt.Sprintf("dmlx reproduce table%d %s", table, presetFlags(q.Preset))
+	command := fmt.Sprintf("dmlx reproduce table%d %s", table, presetFlags(preset))
 	numbers := make([]*ledger.Number, len(printed))
 	of := make(map[scores.Row]*ledger.Number)
 	heldOut := make(map[*ledger.Number]float64)
 	for i, p := range printed {
-		n := &ledger.Number{Printed: p, Command: command, Preset: q.Preset.Name, Setting: settingOf(q.Preset)}
+		n := &ledger.Number{Printed: p, Command: command, Preset: preset.Name, Setting: settingOf(preset)}
 		numbers[i] = n
 		of[baselineKey(p)] = n
 		switch c := cells[keyOf(p, printed)]; {
@@ -251,7 +242,7 @@ func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.
 			n.Data, n.LR = c.Data, c.LR
 			var k int
 			if _, err := fmt.Sscanf(p.Measure, "R@%d", &k); err != nil {
-				return nil, nil, fmt.Errorf("table %d: metric %q, want R@ and a number", table, p.Measure)
+				return nil, fmt.Errorf("table %d: metric %q, want R@ and a number", table, p.Measure)
 			}
 			n.Ours, heldOut[n] = c.Recall(k).Times(100), c.HeldOutRecall(k).Mean
 			for _, run := range c.Runs {
@@ -264,10 +255,10 @@ func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.
 			n.Baseline = b
 		}
 	}
-	if table > 5 && settingOf(q.Preset) != verdicts.PapersOwn {
+	if table > 5 && settingOf(preset) != verdicts.PapersOwn {
 		atBest(numbers, heldOut)
 	}
-	return numbers, t, nil
+	return numbers, nil
 }
 
 // atBest compares the rules of a sweep whose learning rates are another grid than their baseline's. Only the number at
