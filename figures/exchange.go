@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// exchanges lays the scores of losses out by data set, and there by loss (their method) and exchanged part. parts are the
-// parts of all, without "" for a loss as published.
+// exchanges lays the scores of losses out by data set, and there by loss, their method, and exchanged part. parts are
+// those of all, without "" for a loss as published.
 func exchanges(ours scores.Table) (sets []ComparedSet, parts []string, err error) {
 	parts = slices.DeleteFunc(ours.Values(scores.Exchange.Of), func(part string) bool { return part == "" })
 	for _, set := range ours.Group(scores.Data.Of) {

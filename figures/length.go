@@ -81,8 +81,8 @@ func (l length) orders(printed scores.Table) ([]Markup, error) {
 }
 
 // LengthTable returns the table of Recall@1 of each rule by the number of steps, a set of scores after the other, with
-// the rank correlations between the orders, and with those of the printed numbers. It returns an error without sets, for
-// two scores of one cell, and for a score without steps.
+// the rank correlations between the orders, and with the order of the printed numbers. It returns an error without
+// sets, for two scores of one cell, and for a score without steps.
 func LengthTable(sets []scores.Group, printed scores.Table, provenance string) (*Table, error) {
 	laid, err := lengths(sets)
 	if err != nil {

@@ -2,186 +2,15 @@ package paper
 
 import (
 	"context"
-	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
-
-// The probe batch has exactly the ΔS that it is asked for: the op's weights on it are the closed forms.
-func TestRelativeWeights(t *testing.T) {
-	b, err := backend.Go()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const alpha, beta, lambda = 2, 10, 0.5
-	near := func(what string, got, want float64) {
-		t.Helper()
-		if math.Abs(got-want) > 1e-5*max(1, want) {
-			t.Errorf("%s is %v, want %v", what, got, want)
-		}
-	}
-	for _, s := range []float64{0, 0.3, 0.5, 0.9, 1} {
-		for _, delta := range []float64{0, 0.1, 0.5} {
-			for _, others := range []int{1, 4} {
-				p, n, err := RelativeWeights(b, dmlx.Rule{Pair: dmlx.PairSigMS}, s, delta, others)
-				if err != nil {
-					t.Fatal(err)
-				}
-				near("P₊ of sig-ms", p, 1/(math.Exp(alpha*delta)+math.Exp(alpha*(s-lambda))))
-				near("P₋ of sig-ms", n, 1/(math.Exp(-beta*delta)+math.Exp(-beta*(s-lambda))))
-				// The same as sig at the others' similarity, times a constant.
-				near("P₋ of sig-ms, shifted", n, math.Exp(beta*delta)/(1+math.Exp(-beta*(s-delta-lambda))))
-				p, n, err = RelativeWeights(b, dmlx.Rule{Pair: dmlx.PairLinMS}, s, delta, others)
-				if err != nil {
-					t.Fatal(err)
-				}
-				near("P₊ of lin-ms", p, (1-delta)*(1-s))
-				near("P₋ of lin-ms", n, (1+delta)*s)
-				p, n, err = PublishedWeights(b, s, delta, others)
-				if err != nil {
-					t.Fatal(err)
-				}
-				k := float64(others)
-				near("P₊ as published", p, 1/(1+k*math.Exp(alpha*delta)+math.Exp(alpha*(s-lambda))))
-				near("P₋ as published", n, 1/(1+k*math.Exp(-beta*delta)+math.Exp(-beta*(s-lambda))))
-			}
-		}
-	}
-	p, n, err := RelativeWeights(b, dmlx.Rule{Pair: dmlx.PairSigMS}, 0.6, 0.1, 0) // Empty sets: sig.
-	if err != nil {
-		t.Fatal(err)
-	}
-	near("P₊ alone", p, 1/(1+math.Exp(alpha*0.1)))
-	near("P₋ alone", n, 1/(1+math.Exp(-beta*0.1)))
-	if _, _, err := RelativeWeights(b, dmlx.Rule{}, -0.95, 0.1, 1); err == nil {
-		t.Error("a similarity of −1.05 has weights")
-	}
-}
-
-// m₊ and m₋ of a batch by hand: an anchor at 0° with positives at 25° and 60°, negatives at 40°, 50° and 120°.
-func TestRelativeTerms(t *testing.T) {
-	b, err := backend.Go()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := dissect.Embeddings{Dim: 2, Labels: []int64{0, 0, 0, 1, 1, 1},
-		Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 3}, {Anchor: 0, Positive: 2, Negative: 5}}}
-	cos := func(degrees float64) float64 { return math.Cos(degrees * math.Pi / 180) }
-	for _, degrees := range []float64{0, 25, 60, 40, 50, 120} {
-		e.Values = append(e.Values, float32(cos(degrees)), float32(math.Sin(degrees*math.Pi/180)))
-		e.N++
-	}
-	terms, err := RelativeTerms(b, e, dmlx.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	near := func(what string, got, want float64) {
-		t.Helper()
-		if math.Abs(got-want) > 1e-4 {
-			t.Errorf("%s is %v, want %v", what, got, want)
-		}
-	}
-	first, second := terms[0], terms[1]
-	if first.Positives != 1 || first.Negatives != 1 || second.Positives != 0 || second.Negatives != 2 {
-		t.Fatalf("%+v", terms)
-	}
-	// R_an = cos 120° is not above cos 60° − 0.1; R_ap = cos 60° is below cos 40° + 0.1, R_ap = cos 25° is not.
-	near("m₊", first.MPositive, math.Exp(2*(cos(25)-cos(60))))
-	near("m₋", first.MNegative, math.Exp(-10*(cos(40)-cos(50))))
-	near("ΔS", first.LeastNegative, cos(40)-cos(50))
-	near("m₊ of the far positive", second.MPositive, 1)
-	near("mean", second.MeanNegative, cos(120)-(cos(40)+cos(50))/2)
-	want := (math.Exp(-10*(cos(120)-cos(40))) + math.Exp(-10*(cos(120)-cos(50)))) / 2
-	if r := second.MNegative / want; math.Abs(r-1) > 1e-4 {
-		t.Errorf("m₋ of the far negative is %v, want %v", second.MNegative, want)
-	}
-}
-
-func TestVarianceAtFixed(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	var x, smooth, noise, half []float64
-	for range 4000 {
-		x = append(x, rng.Float64())
-		smooth = append(smooth, math.Exp(x[len(x)-1]))
-		noise = append(noise, rng.NormFloat64())
-		half = append(half, math.Sqrt(12)*x[len(x)-1]+rng.NormFloat64()) // Two parts of variance 1.
-	}
-	for want, y := range map[float64][]float64{0: smooth, 1: noise, 0.5: half} {
-		if got := VarianceAtFixed(x, y); math.Abs(got-want) > 0.05 {
-			t.Errorf("%v, want %v", got, want)
-		}
-	}
-	if got := VarianceAtFixed(x, make([]float64, len(x))); !math.IsNaN(got) {
-		t.Errorf("no variance: %v", got)
-	}
-}
-
-// The op's gradients have the lengths that the appendix derives, and those that it does not.
-func TestProjections(t *testing.T) {
-	b, err := backend.Go()
-	if err != nil {
-		t.Fatal(err)
-	}
-	measured, err := projections(b, 33)
-	if err != nil {
-		t.Fatal(err)
-	}
-	curves := make(map[string]int)
-	for _, l := range measured {
-		curves[l.Direction+string(l.Member)]++
-		want := figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)
-		// Where anchor and negative, or what a projection leaves, are near, single precision has fewer digits.
-		rounding := 1e-6 / min(1, math.Sqrt(max(2-2*l.Sap, 1e-4)), math.Sqrt(max(2-2*l.San, 1e-4)))
-		if projected := strings.HasSuffix(l.Direction, "-orth"); projected {
-			rounding = 1e-4
-		}
-		if math.Abs(l.Parallel-want) > rounding ||
-			math.Abs(l.Perpendicular-figures.PerpendicularLength(want)) > max(rounding, 2e-3*rounding/1e-6) {
-			t.Errorf("%+v, want %v along d_∥", l, want)
-		}
-	}
-	for curve, points := range map[string]int{"eucp": 33, "cosn": 33, "euc-orthn": 66, "cos-orthn": 66,
-		"cos-orthp": 0} {
-		if curves[curve] != points {
-			t.Errorf("%s: %d points, want %d", curve, curves[curve], points)
-		}
-	}
-	// In general position too, and S_pn counts.
-	for _, direction := range projectedDirections {
-		lengths, err := ProjectedLengths(b, anyTriplets(200, projectedDim), direction)
-		if err != nil {
-			t.Fatal(err)
-		}
-		worst, without, n := 0.0, 0.0, 0
-		for _, l := range lengths {
-			if !distinct(l) {
-				continue
-			}
-			n++
-			worst = max(worst, math.Abs(l.Parallel-figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)))
-			if math.IsNaN(figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.San)) {
-				continue // No triplet has these similarities.
-			}
-			without = max(without, math.Abs(l.Parallel-figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.San)))
-		}
-		if n < 200 || worst > 1e-4 {
-			t.Errorf("%s: off by %v over %d", direction.Name, worst, n)
-		}
-		if projected := strings.HasSuffix(direction.Name, "-orth"); projected != (without > 0.1) {
-			t.Errorf("%s: without S_pn off by %v", direction.Name, without)
-		}
-	}
-}
 
 func TestAppendix(t *testing.T) {
 	preset, err := presets.Parse("smoke")
@@ -264,6 +93,20 @@ func TestSweepNorms(t *testing.T) {
 	f, err := SweepNorms(q)
 	if err != nil || f == nil || !strings.Contains(f.Provenance, "2 runs") {
 		t.Fatalf("%+v, %v", f, err)
+	}
+	if _, err := figures.Bytes(f, "svg"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFigure1(t *testing.T) {
+	r, err := Make(context.Background(), "figure1", report.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, ok := r.Part("").(*figures.Figure)
+	if !ok || f.Provenance == "" || r.Runs != 0 {
+		t.Errorf("%+v", r)
 	}
 	if _, err := figures.Bytes(f, "svg"); err != nil {
 		t.Error(err)

@@ -136,9 +136,9 @@ type Order struct {
 	part          component
 }
 
-// Orders returns the columns of one of the paper's Tables 2 to 4, in the order of the cells, by our tables, one for each
-// preset. It returns an error for another table of the paper, for a cell that is no rule, and for two cells of one rule
-// at one preset.
+// Orders returns the columns of one of the paper's Tables 2 to 4, in the order of the cells, by our tables, one for
+// each preset. It returns an error for another table of the paper, for a cell that is no rule, and for two cells of one
+// rule at one preset.
 func Orders(number int, at ...*Table) ([]Order, error) {
 	part, err := componentOf(number)
 	if err != nil {

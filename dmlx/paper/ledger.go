@@ -10,13 +10,13 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
+	"github.com/gradient-surgery/dml/dmlx/paper/formulas"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
-	"github.com/gradient-surgery/dml/figures"
 )
 
 // ledgerOf gives each number, figure and claim of the paper a verdict by the available runs. It trains none.
@@ -358,31 +358,23 @@ func baseline(p scores.Row) scores.Row {
 // ledgerFigures returns a row for each figure. Figures 1 and 2 are computed again; the others have the verdict of the
 // claims that the paper reads off them.
 func ledgerFigures(audited []claims.Audited, of []ledger.Row) ([]ledger.Row, error) {
-	step, err := figure1Step()
-	if err != nil {
-		return nil, err
-	}
-	e := max(step.DifferenceM, step.DifferenceG)
-	rows := []ledger.Row{ledger.Computed("Figure 1", "A loss's gradient at the embeddings is direction × pair weight × "+
-		"triplet weight", e, "largest difference between autodiff of the loss and the rule, relative to the largest entry",
-		"dmlx reproduce figure1")}
 	b, err := backend.Go()
 	if err != nil {
 		return nil, err
 	}
-	worst := 0.0
-	for _, direction := range projectedDirections {
-		lengths, err := ProjectedLengths(b, anyTriplets(64, projectedDim), direction)
-		if err != nil {
-			return nil, err
-		}
-		for _, member := range []figures.Member{figures.PositiveMember, figures.NegativeMember} {
-			parallel, perpendicular, _ := projectionErrors(lengths, member)
-			worst = max(worst, parallel, perpendicular)
-		}
+	_, step, err := formulas.Figure1()
+	if err != nil {
+		return nil, err
 	}
-	rows = append(rows, ledger.Computed("Figure 2", "The lengths of the directions' gradients along and across a pair",
-		worst, "largest difference between the op's gradients and the closed forms", "dmlx reproduce appendix"))
+	_, lengths, err := formulas.ProjectionErrors(b, 64)
+	if err != nil {
+		return nil, err
+	}
+	rows := []ledger.Row{ledger.Computed("Figure 1", "A loss's gradient at the embeddings is direction × pair weight × "+
+		"triplet weight", step, "largest difference between autodiff of the loss and the rule, relative to the largest entry",
+		"dmlx reproduce figure1"),
+		ledger.Computed("Figure 2", "The lengths of the directions' gradients along and across a pair", lengths,
+			"largest difference between the op's gradients and the closed forms", "dmlx reproduce appendix")}
 	for _, f := range []struct {
 		number  string
 		what    string

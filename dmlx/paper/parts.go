@@ -1,7 +1,5 @@
 package paper
 
-import "github.com/gradient-surgery/dml/dmlx"
-
 // The parts of the paper in the order of its Tables 2 to 4. A part that is added to package dmlx has a name there, by
 // which rules are parsed, completed and searched; it is no part of the paper's tables and does not stand here.
 var (
@@ -13,7 +11,3 @@ var (
 // GridRules returns the names of the paper's 168 rules: all combinations of its 4 directions, 6 pair weights and 7
 // triplet weights with their masks.
 func GridRules() []string { return Rules(directions, pairWeights, tripletWeights) }
-
-// projectedDirections are the directions of the paper's appendix.
-var projectedDirections = []dmlx.Direction{dmlx.DirectionEuc, dmlx.DirectionCos, dmlx.DirectionEucOrth,
-	dmlx.DirectionCosOrth}

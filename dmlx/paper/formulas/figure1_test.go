@@ -1,7 +1,6 @@
-package paper
+package formulas
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
@@ -9,8 +8,6 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/report"
-	"github.com/gradient-surgery/dml/figures"
 )
 
 func firstStep(t *testing.T) (*Network, *ImageBatch) {
@@ -134,19 +131,5 @@ func TestDrawBatch(t *testing.T) {
 	}
 	if _, err := LossOf("table1-dr-ms"); err == nil {
 		t.Error("table1-dr-ms has no rule that is its gradient")
-	}
-}
-
-func TestFigure1(t *testing.T) {
-	r, err := Make(context.Background(), "figure1", report.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, ok := r.Part("").(*figures.Figure)
-	if !ok || f.Provenance == "" || r.Runs != 0 {
-		t.Errorf("%+v", r)
-	}
-	if _, err := figures.Bytes(f, "svg"); err != nil {
-		t.Error(err)
 	}
 }

@@ -1,7 +1,8 @@
-package paper
+// Package formulas checks what the paper says of gradients by its formulas: Figure 1, the lengths of Figure 2, and the
+// appendix. The op and autodiff compute them on small batches, and nothing is trained.
+package formulas
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/gomlx/compute"
@@ -13,7 +14,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
-	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -26,51 +26,41 @@ const (
 	stepSeed                uint64 = 1
 )
 
-// figure1 draws Figure 1 from a batch of drawn images and the network at the start of a run of the quick preset. It
-// needs no runs. It computes on the Go backend, so that the picture does not depend on the backend that trains.
-func figure1(ctx context.Context, _ report.Request) (*Report, error) {
-	step, err := figure1Step()
-	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	f, err := figures.Framework(*step)
-	if err != nil {
-		return nil, err
-	}
-	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, bundled weights, before its first step · "+
-		"Go backend",
-		stepClasses, stepImages, stepData)
-	return &Report{Report: report.Report{Provenance: f.Provenance,
-		Parts: []report.Part{{Of: f}}}}, nil
-}
-
-// figure1Step computes what Figure 1 shows.
-func figure1Step() (*figures.Step, error) {
+// Figure1 draws Figure 1 from a batch of drawn images and the network at the start of a run of the quick preset. It
+// computes on the Go backend, so that the picture does not depend on the backend that trains. difference is the largest
+// one between the gradient of the loss and that of its rule, relative to the largest entry.
+func Figure1() (f *figures.Figure, difference float64, err error) {
 	b, err := backend.Go()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	set, err := datasets.Open(stepData, datasets.Options{})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	batch, err := DrawBatch(set, stepClasses, stepImages, stepSeed)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	n, err := FirstStep(b, stepDim, stepSeed)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer n.Close()
 	loss, err := LossOf(stepLoss)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return n.Step(batch, loss)
+	step, err := n.Step(batch, loss)
+	if err != nil {
+		return nil, 0, err
+	}
+	if f, err = figures.Framework(*step); err != nil {
+		return nil, 0, err
+	}
+	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, bundled weights, before its first step · "+
+		"Go backend", stepClasses, stepImages, stepData)
+	return f, max(step.DifferenceM, step.DifferenceG), nil
 }
 
 // LossOf returns a loss of Table 1 whose gradient is an exact multiple of its rule's.
@@ -100,7 +90,7 @@ func Differentiate(b compute.Backend, e dissect.Embeddings, l dmlx.Loss, o dmlx.
 	if len(d.Triplets) == 0 {
 		return nil, fmt.Errorf("loss %s: the batch has no triplet", l.Name)
 	}
-	out, err := execute(b, func(in []*Node) []*Node {
+	out, err := graphs.Run(b, func(in []*Node) []*Node {
 		f := dmlx.Normalize(in[0])
 		batch := dmlx.NewBatchOf(f, in[1], tripletsOf(f.Graph(), d.Triplets), o)
 		s := MatMul(f, Transpose(f, 0, 1))
@@ -111,7 +101,7 @@ func Differentiate(b compute.Backend, e dissect.Embeddings, l dmlx.Loss, o dmlx.
 	if err != nil {
 		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
 	}
-	return &LossGradient{Value: float64(out[0][0]), G: out[1], M: out[2]}, nil
+	return &LossGradient{Value: float64(graphs.Floats(out[0])[0]), G: graphs.Floats(out[1]), M: graphs.Floats(out[2])}, nil
 }
 
 func tripletsOf(g *Graph, triplets []dissect.Triplet) dmlx.Triplets {
@@ -122,21 +112,6 @@ func tripletsOf(g *Graph, triplets []dissect.Triplet) dmlx.Triplets {
 	}
 	return dmlx.Triplets{Anchor: Const(g, anchor), Positive: Const(g, positive), Negative: Const(g, negative),
 		Valid: Const(g, valid)}
-}
-
-// execute runs a graph once and returns its float32 results.
-func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([][]float32, error) {
-	out, err := graphs.Run(b, fn, args...)
-	if err != nil {
-		return nil, err
-	}
-	values := make([][]float32, len(out))
-	for i, t := range out {
-		if values[i], err = tensors.CopyFlatData[float32](t); err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
 }
 
 // Step measures all that Figure 1 shows: the embeddings of a batch, a loss's rule and the loss itself at the

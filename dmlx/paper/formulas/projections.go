@@ -1,4 +1,4 @@
-package paper
+package formulas
 
 import (
 	"fmt"
@@ -158,6 +158,10 @@ func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Di
 	return out, nil
 }
 
+// projectedDirections are the directions of the paper's appendix.
+var projectedDirections = []dmlx.Direction{dmlx.DirectionEuc, dmlx.DirectionCos, dmlx.DirectionEucOrth,
+	dmlx.DirectionCosOrth}
+
 // The S_ap at which the orthogonal directions are drawn.
 var projectedAt = []float64{0.8, 0}
 
@@ -205,10 +209,10 @@ func projections(b compute.Backend, points int) ([]figures.Projected, error) {
 }
 
 // ProjectionErrors compares the op with the closed forms on triplets in general position: a row for each direction and
-// member with the largest difference along d_∥ and along d_⊥.
-func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
+// member with the largest difference along d_∥ and along d_⊥. worst is the largest of all.
+func ProjectionErrors(b compute.Backend, triplets int) (t *figures.Table, worst float64, err error) {
 	e := anyTriplets(triplets, projectedDim)
-	t := &figures.Table{
+	t = &figures.Table{
 		Columns: []figures.Column{{Title: "Direction", Left: true, Merged: true}, {Title: "at"},
 			{Title: `largest difference along $d_\parallel$`},
 			{Title: `of the squares along $d_\perp$`}, {Title: "triplets"}},
@@ -220,31 +224,26 @@ func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 	for _, direction := range projectedDirections {
 		lengths, err := ProjectedLengths(b, e, direction)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for _, member := range []figures.Member{figures.PositiveMember, figures.NegativeMember} {
-			parallel, perpendicular, count := projectionErrors(lengths, member)
+			parallel, perpendicular, count := 0.0, 0.0, 0
+			for _, l := range lengths {
+				if l.Member != member || !distinct(l) {
+					continue
+				}
+				want := figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)
+				parallel = max(parallel, math.Abs(l.Parallel-want))
+				// √(1−l²) has no digits left at |l| = 1, so lengths are compared by their squares.
+				perpendicular = max(perpendicular, math.Abs(l.Perpendicular*l.Perpendicular-(1-want*want)))
+				count++
+			}
+			worst = max(worst, parallel, perpendicular)
 			t.Rows = append(t.Rows, figures.Row(figures.DirectionLabel(direction.Name), fmt.Sprintf("$%s$", member),
 				fmt.Sprintf("%.1e", parallel), fmt.Sprintf("%.1e", perpendicular), count))
 		}
 	}
-	return t, nil
-}
-
-// projectionErrors returns the largest differences of the lengths at a member to the closed forms, along d_∥ and, of
-// the squares, along d_⊥, and the number of triplets.
-func projectionErrors(lengths []figures.Projected, member figures.Member) (parallel, perpendicular float64, count int) {
-	for _, l := range lengths {
-		if l.Member != member || !distinct(l) {
-			continue
-		}
-		want := figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)
-		parallel = max(parallel, math.Abs(l.Parallel-want))
-		// √(1−l²) has no digits left at |l| = 1, so lengths are compared by their squares.
-		perpendicular = max(perpendicular, math.Abs(l.Perpendicular*l.Perpendicular-(1-want*want)))
-		count++
-	}
-	return parallel, perpendicular, count
+	return t, worst, nil
 }
 
 // distinct tells whether a triplet's members and projections are far enough apart to compare.

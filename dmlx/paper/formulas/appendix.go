@@ -1,0 +1,325 @@
+package formulas
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// MSWeights draws the appendix's figure: P^sig-ms and P^lin-ms over the similarity of the pair, with all others of the
+// anchor at the same distance ΔS = 0 and 0.1. The op evaluates them at the given number of points.
+func MSWeights(b compute.Backend, points int) (*figures.Figure, error) {
+	var curves []figures.WeightCurve
+	for _, pair := range []dmlx.PairWeight{dmlx.PairSigMS, dmlx.PairLinMS} {
+		for _, delta := range []float64{0, 0.1} {
+			k := figures.WeightCurve{Pair: pair.Name, Delta: delta}
+			for i := range points {
+				s := float64(i) / float64(points-1)
+				p, n, err := RelativeWeights(b, dmlx.Rule{Pair: pair}, s, delta, 1)
+				if err != nil {
+					return nil, err
+				}
+				k.S, k.Positive, k.Negative = append(k.S, s), append(k.Positive, p), append(k.Negative, n)
+			}
+			curves = append(curves, k)
+		}
+	}
+	f, err := figures.MSWeights(curves...)
+	if err == nil {
+		f.Provenance = "the op, a probe batch a point, one other positive and negative · α = 2, β = 10, λ = 0.5"
+	}
+	return f, err
+}
+
+// PublishedMS returns a table of P₋ by sig-ms, by lin-ms and by the published MS loss, at one S_an and growing
+// distance of the others.
+func PublishedMS(b compute.Backend) (*figures.Table, error) {
+	const s = 0.75
+	t := &figures.Table{
+		Columns: []figures.Column{{Title: "$\\Delta S$", Left: true}, {Title: "$P_-^{lin-ms}$"}, {Title: "$P_-^{sig-ms}$"},
+			{Title: "1 other", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"},
+			{Title: "3 others", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"},
+			{Title: "10 others", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"}},
+		Caption: fmt.Sprintf("The weight of a negative at $S_{an}$ = %g, all others of the anchor being less similar "+
+			"by ΔS.", s),
+		Notes:      []figures.Markup{"How many others there are makes no difference to the two means."},
+		Provenance: "the op and autodiff of the loss, Go backend",
+	}
+	for _, delta := range []float64{0, 0.1, 0.2, 0.5, 1} {
+		row := figures.Row(fmt.Sprintf("%g", delta))
+		for _, pair := range []dmlx.PairWeight{dmlx.PairLinMS, dmlx.PairSigMS} {
+			_, n, err := RelativeWeights(b, dmlx.Rule{Pair: pair}, s, delta, 1)
+			if err != nil {
+				return nil, err
+			}
+			row = append(row, figures.Text(fmt.Sprintf("%.3g", n)))
+		}
+		for _, others := range []int{1, 3, 10} {
+			_, n, err := PublishedWeights(b, s, delta, others)
+			if err != nil {
+				return nil, err
+			}
+			row = append(row, figures.Text(fmt.Sprintf("%.3g", n)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}
+
+// DataBatches are batches of a data set's training images with their embeddings before the first step.
+type DataBatches struct {
+	Data            string
+	Classes, Images int // Of a batch: its classes, and the images of each.
+	Batches         []dissect.Embeddings
+}
+
+// Batches returns the number of batches of a data set that the appendix measures at a preset.
+func Batches(preset string) int {
+	if preset == "smoke" {
+		return 3
+	}
+	return 6
+}
+
+// FirstBatches embeds the given number of batches of each drawn data set, in the sizes of the quick preset.
+func FirstBatches(ctx context.Context, b compute.Backend, batches int) ([]DataBatches, error) {
+	sets := []DataBatches{{Data: "minicar", Classes: 8, Images: 8}, {Data: "minishop", Classes: 16, Images: 4}}
+	n, err := FirstStep(b, stepDim, stepSeed)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	for k := range sets {
+		s := &sets[k]
+		set, err := datasets.Open(s.Data, datasets.Options{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range batches {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			batch, err := DrawBatch(set, s.Classes, s.Images, uint64(i+1))
+			if err != nil {
+				return nil, err
+			}
+			e, err := n.Embed(batch)
+			if err != nil {
+				return nil, err
+			}
+			s.Batches = append(s.Batches, e)
+		}
+	}
+	return sets, nil
+}
+
+// BatchesProvenance describes the batches in one line: network, data sets and sizes, backend.
+func BatchesProvenance(sets []DataBatches) string {
+	line := "small network, bundled weights, before its first step"
+	for _, s := range sets {
+		line += fmt.Sprintf(" · %s: %d batches of %d × %d", s.Data, len(s.Batches), s.Classes, s.Images)
+	}
+	return line + " · Go backend"
+}
+
+// unmined returns other triplets of a batch than the nearest ones: each anchor with its next positive in the batch and
+// a negative half a batch away.
+func unmined(e dissect.Embeddings) dissect.Embeddings {
+	for a := range e.N {
+		positive, negative := -1, -1
+		for step := 1; step < e.N; step++ {
+			if j := (a + step) % e.N; positive < 0 && e.Labels[j] == e.Labels[a] {
+				positive = j
+			}
+			if j := (a + e.N/2 + step) % e.N; negative < 0 && e.Labels[j] != e.Labels[a] {
+				negative = j
+			}
+		}
+		if positive >= 0 && negative >= 0 {
+			e.Triplets = append(e.Triplets, dissect.Triplet{Anchor: a, Positive: positive, Negative: negative})
+		}
+	}
+	return e
+}
+
+// RelativeStatements checks the appendix's statements on m₊ and m₋ on the triplets of real batches, mined by EPHN
+// and not mined.
+func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, error) {
+	const rounding = 1e-4 // Of m recovered from a weight in single precision.
+	var mined, others []RelativeTerm
+	empty := ""
+	for _, s := range sets {
+		var own []RelativeTerm
+		for _, e := range s.Batches {
+			near, err := RelativeTerms(b, e, dmlx.Options{})
+			if err != nil {
+				return nil, err
+			}
+			far, err := RelativeTerms(b, unmined(e), dmlx.Options{})
+			if err != nil {
+				return nil, err
+			}
+			own, others = append(own, near...), append(others, far...)
+		}
+		mined = append(mined, own...)
+		empty += fmt.Sprintf("; %s: %s and %s", s.Data,
+			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Positives == 0 }),
+			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Negatives == 0 }))
+	}
+	everyone := slices.Concat(mined, others)
+	negatives := func(t RelativeTerm) bool { return t.Negatives > 0 }
+	positives := func(t RelativeTerm) bool { return t.Positives > 0 }
+	above := func(t RelativeTerm) bool { return t.MNegative > 1+rounding && negatives(t) }
+	below := func(t RelativeTerm) bool { return t.MNegative < 1-rounding && negatives(t) }
+	weight := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(-10*(t.San-0.5))) } // P₋^sig.
+	pull := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(2*(t.Sap-0.5))) }     // P₊^sig.
+	t := &figures.Table{
+		Columns: []figures.Column{{Title: "The appendix says", Left: true}, {Title: "The op does", Left: true},
+			{Title: ""}},
+		Caption:    "Statements on the relative-similarity term, on the triplets of real batches.",
+		Provenance: BatchesProvenance(sets),
+		Notes: []figures.Markup{fmt.Sprintf("%d triplets mined by EPHN, %d that are not the nearest. Nearer: the mean of "+
+			"$S-R$ over the set is positive.", len(mined), len(others)),
+			"Mined triplets without a member in the set of positives and in that of negatives" + empty + "."},
+	}
+	add := func(says, does string, holds bool) {
+		is := figures.Cell{Text: "holds"}
+		if !holds {
+			is = figures.Cell{Text: "fails", Bold: true}
+		}
+		t.Rows = append(t.Rows, []figures.Cell{figures.Text(says), figures.Text(does), is})
+	}
+	most := func(says, does string, among, that func(RelativeTerm) bool) { // That most of everyone's are so.
+		hits, total := countTerms(everyone, among, that)
+		add(says, fmt.Sprintf("it is %s in %s of them", does, percentOfTerms(everyone, among, that)),
+			float64(hits) > 0.5*float64(max(total, 1)))
+	}
+	none := func(says, does string, among, that func(RelativeTerm) bool) { // That no mined triplet is so.
+		hits, _ := countTerms(mined, among, that)
+		add(says, percentOfTerms(mined, among, that)+" of the mined triplets with others have it"+does, hits == 0)
+	}
+	most("$m_-^{sig}$ > 1 indicates that the negative is nearer than the others", "nearer", above,
+		func(t RelativeTerm) bool { return t.MeanNegative > 0 })
+	most("… and its weight increases", "above $P_-^{sig}$", above,
+		func(t RelativeTerm) bool { return t.PairNegative > weight(t) })
+	most("$m_-^{sig}$ < 1 indicates that the negative is farther than the others", "farther", below,
+		func(t RelativeTerm) bool { return t.MeanNegative < 0 })
+	none("… and does not exist under hard negative mining",
+		fmt.Sprintf("; $m_-^{sig}$ > 1 has %s", percentOfTerms(mined, negatives, above)), negatives, below)
+	far := func(t RelativeTerm) bool { return t.MPositive > 1+rounding && positives(t) }
+	close := func(t RelativeTerm) bool { return t.MPositive < 1-rounding && positives(t) }
+	most("$m_+^{sig}$ > 1 indicates that the positive is nearer than the others", "nearer", far,
+		func(t RelativeTerm) bool { return t.MeanPositive > 0 })
+	most("… and its weight decreases", "below $P_+^{sig}$", far,
+		func(t RelativeTerm) bool { return t.PairPositive < pull(t) })
+	none("$m_+^{sig}$ < 1 does not exist under easy positive mining", "", positives, close)
+	positive := smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive })
+	negative := smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative })
+	add("under EPHN all $\\Delta S$ ≥ 0", fmt.Sprintf("the least are %.1g and %.1g", positive, negative),
+		positive >= 0 && negative >= 0)
+	return t, nil
+}
+
+func anyTerm(RelativeTerm) bool { return true }
+
+func countTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) (hits, total int) {
+	for _, t := range of {
+		if !among(t) {
+			continue
+		}
+		total++
+		if that(t) {
+			hits++
+		}
+	}
+	return hits, total
+}
+
+// percentOfTerms returns how many of some triplets fulfill a condition, in percent.
+func percentOfTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) string {
+	hits, total := countTerms(of, among, that)
+	if total == 0 {
+		return "none of 0"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(hits)/float64(total))
+}
+
+func smallestOfTerms(of []RelativeTerm, value func(RelativeTerm) float64) float64 {
+	out := math.Inf(1)
+	for _, t := range of {
+		if v := value(t); !math.IsNaN(v) {
+			out = min(out, v)
+		}
+	}
+	return out
+}
+
+// instabilityBetas are the values of β at which gradients are measured; the paper's is 10.
+var instabilityBetas = []float64{2, 5, 10, 20, 50}
+
+// Instability measures the length of G over batches at rising β: with all pair weights that have a β, with lin and
+// lin-ms, which have none, and for the gradient of the published MS loss.
+func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]figures.NormPanel, error) {
+	published, err := publishedMS()
+	if err != nil {
+		return nil, err
+	}
+	var panels []figures.NormPanel
+	for _, s := range sets {
+		panel := figures.NormPanel{Data: s.Data}
+		for _, pair := range []dmlx.PairWeight{dmlx.PairSigMS, dmlx.PairSig, dmlx.PairLinMS, dmlx.PairLin} {
+			k := figures.NormCurve{Name: figures.PairLabel(pair.Name), Pair: pair.Name}
+			for _, beta := range instabilityBetas {
+				var norms, san, weight []float64
+				for _, e := range s.Batches {
+					d, err := dissect.Rule(b, e, dmlx.Rule{Pair: pair, Options: dmlx.Options{Beta: &beta}})
+					if err != nil {
+						return nil, err
+					}
+					norms = append(norms, euclidean(d.G))
+					for _, t := range d.Triplets {
+						san, weight = append(san, float64(t.San)), append(weight, float64(t.PairNegative))
+					}
+				}
+				k.Beta, k.Norms = append(k.Beta, beta), append(k.Norms, norms)
+				k.Share, k.Top = append(k.Share, VarianceAtFixed(san, weight)), append(k.Top, slices.Max(weight))
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+			}
+			panel.Curves = append(panel.Curves, k)
+		}
+		k := figures.NormCurve{Name: "MS loss as published"}
+		for _, beta := range instabilityBetas {
+			var norms []float64
+			for _, e := range s.Batches {
+				g, err := Differentiate(b, e, published, dmlx.Options{Beta: &beta})
+				if err != nil {
+					return nil, err
+				}
+				norms = append(norms, euclidean(g.G)/2) // A rule has T^con = 0.5 in it.
+			}
+			k.Beta, k.Norms = append(k.Beta, beta), append(k.Norms, norms)
+		}
+		panel.Curves = append(panel.Curves, k)
+		panels = append(panels, panel)
+	}
+	return panels, nil
+}
+
+// euclidean returns the Euclidean norm.
+func euclidean(v []float32) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	return math.Sqrt(sum)
+}
