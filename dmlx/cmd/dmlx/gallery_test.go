@@ -176,12 +176,23 @@ func TestGalleryOfFeatures(t *testing.T) {
 	}
 	run := object(t, "train", "--store", in("store"), "--features", x, "--head", "linear?start=random", "--dim", "3",
 		"--batch", "3x2", "--epochs", "1", "--steps", "2", "--lr", "0.1")["run"].(string)
+	// Rows that a head embeds keep their names and labels.
+	embed := []string{"embed", "--store", in("store"), "--features", x, "--weights", run, "--out", in("E.npy")}
+	object(t, embed...)
+	if kept, err := os.ReadFile(in("E.names.txt")); err != nil || string(kept) != names {
+		t.Errorf("%v %q", err, kept)
+	}
+	if v := object(t, "recall", "--embeddings", in("E.npy")); v["queries"] != 24. || v["lone_queries"] != 0. {
+		t.Errorf("%v", v)
+	}
 	if err := npy.WriteInt64(in("X.labels.npy"), labels[1:], 23); err != nil {
 		t.Fatal(err)
 	}
 	byHead := []string{"gallery", "index", "--store", in("store"), "--features", x, "--weights", run[:8], "--out", in("H")}
-	if code, _, stderr := invoke(t, byHead...); !failed(code) || !strings.Contains(stderr, "a label for each") {
-		t.Errorf("%d %s", code, stderr)
+	for _, args := range [][]string{byHead, embed} {
+		if code, _, stderr := invoke(t, args...); !failed(code) || !strings.Contains(stderr, "a label for each") {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
 	}
 	if err := os.Remove(in("X.labels.npy")); err != nil {
 		t.Fatal(err)

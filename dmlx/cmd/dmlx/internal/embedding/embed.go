@@ -41,7 +41,7 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 256 pixels and the middle square of 224 is cut out, as in torchvision's evaluation; for small both are 32.
 
 --features X.npy in place of --images embeds features [N, F] with a head that was trained on such features; the weights
-may then be a run's name or its first digits. The rows keep their order.`,
+may then be a run's name or its first digits. The rows keep their order, and the names and labels beside X.npy.`,
 		Example: "  dmlx embed --arch resnet18 --weights pretrained --images photos --features gap --out F.npy\n" +
 			"  dmlx embed --features new.npy --weights 077c9a --out E.npy",
 		Args: cobra.NoArgs,
@@ -86,7 +86,7 @@ may then be a run's name or its first digits. The rows keep their order.`,
 			if err := npy.WriteFloat32(out, values, len(list.Paths), net.width); err != nil {
 				return err
 			}
-			if err := writeRows(list, names, labels); err != nil {
+			if err := writeRows(names, list.Paths, labels, list.Labels, list.Classes); err != nil {
 				return err
 			}
 			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), net.width, out, names)
@@ -121,10 +121,11 @@ may then be a run's name or its first digits. The rows keep their order.`,
 
 // embedFeatures embeds the features of a file with the head of a weight file or of a run.
 func embedFeatures(ctx context.Context, a *cli.App, features, weights, out string) error {
-	if err := cli.CheckOut([]string{features, weights}, out); err != nil {
+	names, labels := files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)
+	if err := cli.CheckOut([]string{features, weights}, out, names, labels); err != nil {
 		return err
 	}
-	f, err := openFeatures(a, features, weights)
+	f, err := namedFeatures(a, features, weights)
 	if err != nil {
 		return err
 	}
@@ -135,26 +136,32 @@ func embedFeatures(ctx context.Context, a *cli.App, features, weights, out strin
 	if err := npy.WriteFloat32(out, embedded, f.rows, f.width); err != nil {
 		return err
 	}
+	if err := writeRows(names, f.names, labels, f.labels, nil); err != nil {
+		return err
+	}
 	return a.Print(map[string]any{"rows": f.rows, "dim": f.width, "out": out},
 		fmt.Sprintf("%d rows, %d values each, in %s", f.rows, f.width, out))
 }
 
-// writeRows writes the names of the rows, and their labels if they have classes.
-func writeRows(l *datasets.ImageList, names, labels string) error {
-	if err := files.WriteNames(names, l.Paths); err != nil {
-		return err
+// writeRows writes the names of rows to a file, and their labels to another: the names of their classes if it ends in
+// .txt. Without names or labels, nil, it writes no file of them.
+func writeRows(names string, paths []string, to string, labels []int64, classes []string) error {
+	if paths != nil {
+		if err := files.WriteNames(names, paths); err != nil {
+			return err
+		}
 	}
 	switch {
-	case l.Classes == nil:
+	case labels == nil:
 		return nil
-	case filepath.Ext(labels) != ".txt":
-		return npy.WriteInt64(labels, l.Labels, len(l.Labels))
+	case filepath.Ext(to) != ".txt":
+		return npy.WriteInt64(to, labels, len(labels))
 	}
-	classes := make([]string, len(l.Labels))
-	for i, label := range l.Labels {
-		classes[i] = l.Classes[label]
+	of := make([]string, len(labels))
+	for i, label := range labels {
+		of[i] = classes[label]
 	}
-	return files.WriteNames(labels, classes)
+	return files.WriteNames(to, of)
 }
 
 // ArchFlag adds the flag for the network of a weight file.

@@ -179,7 +179,9 @@ func namedFeatures(a *cli.App, path, weights string) (*featureFile, error) {
 		return nil, err
 	}
 	if labels := files.LabelsOf(path, ""); labels != "" {
-		f.labels, _, err = npy.ReadInt64(labels)
+		if f.labels, _, err = npy.ReadInt64(labels); err == nil && len(f.labels) != f.rows {
+			err = fmt.Errorf("%s: %d labels, want a label for each of %d rows", labels, len(f.labels), f.rows)
+		}
 	}
 	if err == nil {
 		f.names, err = files.ReadNames(files.Beside(path, files.NamesFile), f.rows)
