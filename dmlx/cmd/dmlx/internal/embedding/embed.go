@@ -59,6 +59,9 @@ may then be a run's name or its first digits. The rows keep their order, and the
 			}
 			names = cmp.Or(names, files.Beside(out, files.NamesFile))
 			labels = cmp.Or(labels, files.Beside(out, files.LabelsFile))
+			if of := filepath.Ext(labels); of != ".npy" && of != ".txt" {
+				return cli.Usagef("--labels %s: want a file that ends in .npy, for integers, or .txt, for names", labels)
+			}
 			if err := cli.CheckOut([]string{weights}, out, names, labels); err != nil {
 				return err
 			}

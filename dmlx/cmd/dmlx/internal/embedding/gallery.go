@@ -224,7 +224,11 @@ func openFeatures(a *cli.App, path, weights string) (*featureFile, error) {
 	if len(shape) != 2 || len(f.values) == 0 {
 		return fail(fmt.Errorf("%s: shape %v, want [N, F], a row of features for each", path, shape))
 	}
-	if f.rows, f.width = shape[0], shape[1]; weights == "" {
+	f.rows, f.width = shape[0], shape[1]
+	if err := files.CheckFinite(path, f.values, f.width); err != nil {
+		return fail(err)
+	}
+	if weights == "" {
 		return f, nil
 	}
 	raw, name, err := weightsOf(a, weights)
@@ -381,7 +385,7 @@ by embeddings.`,
 				if err := durable.WriteFile(page, out.Bytes(), 0o644); err != nil {
 					return err
 				}
-				fmt.Fprintf(&text, "with pictures in %s\n", page)
+				fmt.Fprintf(&text, "the page is %s\n", page)
 			}
 			return a.Print(map[string]any{"answers": answers, "images": x.Len(), "page": page},
 				strings.TrimSuffix(text.String(), "\n"))
