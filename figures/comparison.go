@@ -218,8 +218,8 @@ func (c *Comparison) Plot() *Figure {
 		Width: vg.Points(290 * float64(len(panels[0]))), Height: (line+gap)*vg.Length(len(panels)) - gap + 24,
 		Alt: c.Alt + c.words(), Provenance: c.Provenance,
 		panels: func(canvas draw.Canvas) {
-			key(canvas, []keyed{{"ours, mean ± std over seeds", Blue, draw.CircleGlyph{}}, {"the paper's", quiet, diamond{}}})
-			canvas.Max.Y -= 16
+			key(&canvas, []keyed{{"ours, mean ± std over seeds", Blue, draw.CircleGlyph{}},
+				{"the paper's", quiet, diamond{}}}, 16)
 			drawRows(canvas, panels, gap, 18)
 		},
 	}
@@ -304,14 +304,33 @@ type keyed struct {
 	shape draw.GlyphDrawer
 }
 
-// key draws a legend in one line at the top right.
-func key(c draw.Canvas, entries []keyed) {
+// key draws a legend at the top right, in one line or, where that is too narrow, in several, and takes the room that a
+// line needs from the canvas, and that of the others.
+func key(c *draw.Canvas, entries []keyed, room vg.Length) {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-	x, y := c.Max.X, c.Max.Y-6
+	const mark, gap = vg.Length(13), vg.Length(12) // Before a name and behind it.
+	lines := [][]keyed{nil}
+	width := vg.Length(0)
 	for _, e := range slices.Backward(entries) {
-		x -= s.Width(e.name)
-		write(c, s, x, y, e.name)
-		dot(c, e.color, vg.Points(3), e.shape, x-9, y)
-		x -= 25
+		own := mark + s.Width(e.name)
+		if last := len(lines) - 1; lines[last] != nil && width+gap+own > c.Max.X-c.Min.X {
+			lines, width = append(lines, []keyed{e}), own
+		} else {
+			lines[last], width = append(lines[last], e), width+gap+own
+		}
 	}
+	slices.Reverse(lines)
+	for i, line := range lines {
+		x, y := c.Max.X, c.Max.Y-6
+		for _, e := range line {
+			x -= s.Width(e.name)
+			write(*c, s, x, y, e.name)
+			dot(*c, e.color, vg.Points(3), e.shape, x-9, y)
+			x -= mark + gap
+		}
+		if i < len(lines)-1 {
+			c.Max.Y -= 12
+		}
+	}
+	c.Max.Y -= room
 }

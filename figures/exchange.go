@@ -125,8 +125,7 @@ func ExchangeGains(ours scores.Table, provenance string) (*Figure, error) {
 		Width: vg.Points(300 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt,
 		Provenance: provenance,
 		panels: func(c draw.Canvas) {
-			gridKeys(columns(c, 0, 1)[0], keys)
-			c.Max.Y -= 20
+			c.Max.Y -= 20 + gridKeys(c, keys)
 			drawRow(c, panels, 14)
 		},
 	}, nil

@@ -72,7 +72,7 @@ const margin = vg.Length(6)
 // Draw draws the figure on a canvas and fills it.
 func (f *Figure) Draw(c draw.Canvas) {
 	if f.style != (Style{}) && styledBy(c.Canvas) == nil { // Else probe looks on, or a figure that this is beside.
-		c.Canvas = &styled{Canvas: c.Canvas, serif: f.style.Serif, across: f.across}
+		c.Canvas = f.on(c.Canvas)
 	}
 	fill(c, c.Rectangle, paper)
 	c = draw.Crop(c, margin, -margin, margin, -margin)

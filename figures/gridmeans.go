@@ -237,8 +237,9 @@ func (p GridProfile) panel(data string) *plot.Plot {
 	return out
 }
 
-// gridKeys draws the legend of the lines above a column, in smaller letters where the column is narrow.
-func gridKeys(c draw.Canvas, lines []gridLine) {
+// gridKeys draws the legend of the lines above a column, in smaller letters where the column is narrow, and below each
+// other where it is narrower still. It returns the height of all rows but the first.
+func gridKeys(c draw.Canvas, lines []gridLine) (more vg.Length) {
 	s := aligned(style(labelSize, ink), draw.XLeft, draw.YCenter)
 	width := func() (total vg.Length) {
 		for _, l := range lines {
@@ -250,6 +251,11 @@ func gridKeys(c draw.Canvas, lines []gridLine) {
 		s.Font.Size = tickSize
 	}
 	total := width()
+	if n := len(lines); n > 1 && total+2*vg.Length(n-1) > c.Max.X-c.Min.X {
+		more = 12 + gridKeys(c, lines[:n/2])
+		c.Max.Y -= more
+		return more + gridKeys(c, lines[n/2:])
+	}
 	gap := min(10, max(2, (c.Max.X-c.Min.X-total)/vg.Length(max(len(lines)-1, 1))))
 	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
 	for _, l := range lines {
@@ -258,6 +264,7 @@ func gridKeys(c draw.Canvas, lines []gridLine) {
 		write(c, s, x+18, y, l.name)
 		x += 19 + s.Width(l.name) + gap
 	}
+	return 0
 }
 
 // part is one of the three parts of a rule's name.

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"math"
+	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot/text"
@@ -31,14 +32,16 @@ func RankChanges(alt string, rules int, sets []RankSet, provenance string) *Figu
 		Width: vg.Points(330 * float64(len(sets))), Height: vg.Points(92 + 17*float64(rules)), Alt: alt,
 		Provenance: provenance,
 		panels: func(c draw.Canvas) {
-			key(c, []keyed{{"same rank by either choice", Blue, dash{}}, {"another rank", Vermilion, dash{}}})
-			c.Max.Y -= 18
+			key(&c, []keyed{{"same rank by either choice", Blue, dash{}}, {"another rank", Vermilion, dash{}}}, 18)
 			for i, part := range columns(c, 16, equal(len(sets))...) {
 				sets[i].draw(part, rules)
 			}
 		},
 	}
 }
+
+// box is half the room of a number.
+const box = vg.Length(15)
 
 func (s RankSet) draw(c draw.Canvas, rules int) {
 	write(c, aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop), c.Center().X, c.Max.Y, s.Title)
@@ -47,17 +50,26 @@ func (s RankSet) draw(c draw.Canvas, rules int) {
 			"no rate has been chosen on held-out classes yet")
 		return
 	}
-	const side = vg.Length(84) // For the labels.
+	number, side := aligned(style(tickSize, ink), text.XCenter, text.YCenter), vg.Length(84) // For the labels.
+	narrow := c.Max.X-c.Min.X < 300
+	if narrow {
+		side = 0
+		for _, r := range s.Rules {
+			side = max(side, number.Width(r.Label)+box)
+		}
+	}
 	xs := []vg.Length{c.Min.X + side, c.Center().X, c.Max.X - side}
 	heads := aligned(style(noteSize, quiet), text.XCenter, text.YTop)
 	for i, head := range []Markup{"the paper's", "chosen on test", "on held-out classes"} {
+		if k := strings.LastIndex(head, " "); narrow {
+			head = head[:k] + "\n" + head[k+1:]
+		}
 		if i > 0 || s.Paper {
 			write(c, heads, xs[i], c.Max.Y-18, head)
 		}
 	}
 	top := c.Max.Y - 40
 	step := (top - c.Min.Y - 6) / vg.Length(max(rules-1, 1))
-	const box = vg.Length(15) // Half the room of a number.
 	line := func(r Placed, from int, l draw.LineStyle) {
 		c.StrokeLine2(l, xs[from]+box, top-step*vg.Length(r.Place[from]), xs[from+1]-box, top-step*vg.Length(r.Place[from+1]))
 	}
@@ -73,7 +85,6 @@ func (s RankSet) draw(c draw.Canvas, rules int) {
 			line(r, 1, stroke(Blue, 1.2))
 		}
 	}
-	number := aligned(style(tickSize, ink), text.XCenter, text.YCenter)
 	for _, r := range s.Rules {
 		for i, recall := range r.Recall {
 			if math.IsNaN(recall) {

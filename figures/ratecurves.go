@@ -45,7 +45,7 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 		}
 	}
 	const height, gap, titles = vg.Length(118), vg.Length(10), vg.Length(18)
-	total, most := titles*vg.Length(len(sets))+38, 0
+	total, most, count := titles*vg.Length(len(sets))+38, 0, 0
 	drawn := make([][][]*plot.Plot, len(sets))
 	for i, s := range sets {
 		recalls := s.recalls()
@@ -55,13 +55,15 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 				line = append(line, r.plot(half+0.35, recalls, k == 0))
 			}
 			drawn[i], most, total = append(drawn[i], line), max(most, len(line)), total+height+gap
+			count++
 		}
 	}
+	inner := total - 18 - 2*margin - noteRoom(provenance) // The height below the legend, in the figure's own shape.
 	return &Figure{
 		Width: vg.Points(max(600, 52+104*float64(most))), Height: total, Alt: alt, Provenance: provenance,
 		panels: func(c draw.Canvas) {
-			key(c, rateKeys(sets))
-			c.Max.Y -= 18
+			key(&c, rateKeys(sets), 18)
+			height := height + (c.Max.Y-c.Min.Y-inner)/vg.Length(count)
 			for i, lines := range drawn {
 				write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, c.Max.Y, sets[i].Title)
 				c.Max.Y -= titles
@@ -102,6 +104,17 @@ func rateKeys(sets []RateSet) []keyed {
 
 // drawLine draws plots in a row that has room for n of them. Their data areas have the same size.
 func drawLine(c draw.Canvas, plots []*plot.Plot, n int, gap vg.Length) {
+	if lines, across := wrapped(c, n); len(lines) > 1 {
+		for i := 0; i*across < len(plots); i++ {
+			some := slices.Clone(plots[i*across : min((i+1)*across, len(plots))])
+			if first := *some[0]; first.Y.Label.Text == "" { // It shares the axis of the line, which it now shows.
+				first.Y = plots[0].Y
+				some[0] = &first
+			}
+			drawLine(lines[i], some, across, gap)
+		}
+		return
+	}
 	left, inner := make([]vg.Length, len(plots)), c.Rectangle // inner is as high as the data area of each.
 	outer := make([]vg.Rectangle, len(plots))
 	room := c.Max.X - c.Min.X - gap*vg.Length(n-1)

@@ -10,8 +10,8 @@ import (
 
 // Style says how figures are drawn for somebody's pages. The zero value draws each as it is.
 type Style struct {
-	// Width is that of the figures, 0 for each one's own. Text keeps its size: panels that stand side by side stand below
-	// each other where there is too little room.
+	// Width is that of the figures, 0 for each one's own. Text keeps its size, of which no letter is below 7 points then:
+	// panels that stand side by side stand below each other where there is too little room.
 	Width vg.Length
 	// Serif sets text in Liberation Serif in place of Liberation Sans.
 	Serif bool
@@ -67,7 +67,7 @@ func (f *Figure) in(s Style) (*Figure, error) {
 	if s.Width == 0 {
 		return &out, nil
 	}
-	panels, before, err := f.probe()
+	panels, before, err := out.probe()
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +86,23 @@ func (f *Figure) in(s Style) (*Figure, error) {
 	return &out, err
 }
 
+// on is a canvas that tells what is drawn on it of the figure's style.
+func (f *Figure) on(c vg.Canvas) *styled {
+	out := &styled{Canvas: c, serif: f.style.Serif, across: f.across, panels: 1}
+	if f.style.Width != 0 {
+		out.least = leastSize
+	}
+	return out
+}
+
+// leastSize is the size of the smallest letters of a figure whose width is asked for: journals print no smaller ones.
+const leastSize = vg.Length(7)
+
 // styled is a canvas that tells what is drawn on it how, and sees what is.
 type styled struct {
 	vg.Canvas
 	serif   bool
+	least   vg.Length    // Of the sizes of letters, 0 for any.
 	across  int          // The most panels side by side, 0 for any number.
 	panels  int          // The most that asked to stand side by side.
 	between vg.Rectangle // Where text may be.
@@ -136,7 +149,8 @@ func (f *Figure) probe() (panels, collisions int, err error) {
 		}
 	}()
 	size := vg.Rectangle{Max: vg.Point{X: f.Width, Y: f.height()}}
-	on := &styled{Canvas: new(recorder.Canvas), serif: f.style.Serif, across: f.across, panels: 1, between: size}
+	on := f.on(new(recorder.Canvas))
+	on.between = size
 	f.Draw(draw.Canvas{Canvas: on, Rectangle: size})
 	return on.panels, on.collisions, nil
 }

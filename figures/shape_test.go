@@ -2,6 +2,7 @@ package figures
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -67,6 +68,78 @@ func TestStyle(t *testing.T) {
 		"to 2000pt": {"NaNpt", ""}, "sans or serif": {"", "comic"}} {
 		if _, err := ParseStyle(given[0], given[1]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", given, err)
+		}
+	}
+}
+
+// No letter of a figure for a given width is below 7 points, of a script of a script neither.
+func TestLetters(t *testing.T) {
+	t.Parallel()
+	of := func(title Markup, s Style) []byte {
+		f := Of(newPlot(title, "x", "y"), 240, 150)
+		out, err := s.Apply(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytesOf(Bytes(out, "svg"))
+	}
+	for title, same := range map[Markup]bool{"A title": true, "$e^{a_b}$": false} {
+		if got := bytes.Equal(of(title, Style{}), of(title, Style{Width: 240})); got != same {
+			t.Errorf("%s as in its own width: %v, want %v", title, got, same)
+		}
+	}
+	h := handler()
+	h.least = leastSize
+	for _, size := range []vg.Length{7, 10.5} {
+		for _, g := range h.set("$P^{sig-ms}_{S_{ap}}$", style(size, ink).Font).glyphs {
+			if g.size < 7 {
+				t.Errorf("%c is of %v points", g.rune, g.size)
+			}
+		}
+	}
+}
+
+// Figures with legends above several panels fit into a column of two.
+func TestColumnOfTwo(t *testing.T) {
+	t.Parallel()
+	of := map[string]*Figure{"batches": batchesPlot(t)}
+	for table, rules := range map[int]int{6: 4, 7: 12} {
+		sets, orders := sweepOf(table, 3, 1.5, nil)
+		of[fmt.Sprint("rates of ", table)] = RateCurves("curves", sets, somewhere)
+		of[fmt.Sprint("orders of ", table)] = RankChanges("orders", rules, orders, somewhere)
+	}
+	var err error
+	if of["exchanges"], err = ExchangeGains(someExchanges(), somewhere); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range of {
+		if _, err := (Style{Width: 240}).Apply(f); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Panels that share an axis show it where they begin a line; those with axes of their own keep them.
+func TestAxesOfLines(t *testing.T) {
+	t.Parallel()
+	for shared, want := range map[bool]int{true: 2, false: 4} {
+		plots := []*plot.Plot{newPlot("", "", "y"), newPlot("", "", "y"), newPlot("", "", "y")}
+		for i, p := range plots {
+			p.X.Tick.Marker, p.Y.Tick.Marker = plot.ConstantTicks{}, plot.ConstantTicks{{Value: 0.5, Label: "own"}}
+			switch {
+			case shared && i > 0:
+				p.Y.Label.Text, p.Y.Tick.Marker = "", plot.ConstantTicks{}
+			case !shared && i == 2:
+				p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0.2, Label: "own"}, {Value: 0.8, Label: "own"}}
+			}
+		}
+		on := &styled{Canvas: new(recorder.Canvas), across: 2}
+		drawLine(draw.Canvas{Canvas: on, Rectangle: rect(0, 0, 200, 200)}, plots, 3, 10)
+		if len(on.texts) != want { // The labels of the ticks; those of axes are turned.
+			t.Errorf("shared %v: %d labels, want %d", shared, len(on.texts), want)
+		}
+		if shared && plots[2].Y.Label.Text != "" {
+			t.Error("a plot has changed")
 		}
 	}
 }

@@ -81,12 +81,15 @@ func TestCompareBatches(t *testing.T) {
 	}
 }
 
-func TestBatchesPlot(t *testing.T) {
+func TestBatchesPlot(t *testing.T) { checkGolden(t, "table5batches", batchesPlot(t), nil) }
+
+func batchesPlot(t *testing.T) *Figure {
+	t.Helper()
 	ours := batches()
 	ours[4].Value = Missing
 	b, err := CompareBatches(ours, scores.Printed().Select(scores.Row{Table: 5}), somewhere)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkGolden(t, "table5batches", b.Plot(), nil)
+	return b.Plot()
 }

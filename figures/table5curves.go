@@ -34,13 +34,15 @@ func (b *Batches) Plot() *Figure {
 		lines = append(lines, line)
 	}
 	const height, gap = vg.Length(170), vg.Length(12)
+	total := (height+gap)*vg.Length(len(lines)) + 36
+	inner := total - 18 - 2*margin - noteRoom(b.provenance) // The height below the legend, in the figure's own shape.
 	return &Figure{
-		Width: 680, Height: (height+gap)*vg.Length(len(lines)) + 36,
+		Width: 680, Height: total,
 		Alt:        "Table 5 as a picture: Recall@1 over the size of the batch, ours and the paper's own runs." + b.words(),
 		Provenance: b.provenance,
 		panels: func(c draw.Canvas) {
-			key(c, entries)
-			c.Max.Y -= 18
+			key(&c, entries, 18)
+			height := height + (c.Max.Y-c.Min.Y-inner)/vg.Length(len(lines))
 			for _, line := range lines {
 				strip := c
 				strip.Min.Y = c.Max.Y - height

@@ -16,12 +16,15 @@ import (
 // outlines sets [Markup] and draws it as filled outlines. A font that the reader lacks would shift every label of an
 // SVG, and a PDF of gonum/plot has Latin letters only. Embedding one face costs half a megabyte a picture; outlines
 // cost a few kilobytes and look the same everywhere.
-type outlines struct{ fonts *font.Cache }
+type outlines struct {
+	fonts *font.Cache
+	least vg.Length // No letter is smaller, of scripts neither.
+}
 
 var _ text.Handler = outlines{}
 
 // handler returns the handler of all text in this package's figures.
-var handler = sync.OnceValue(func() outlines { return outlines{font.NewCache(liberation.Collection())} })
+var handler = sync.OnceValue(func() outlines { return outlines{fonts: font.NewCache(liberation.Collection())} })
 
 func (h outlines) Cache() *font.Cache { return h.fonts }
 
@@ -39,8 +42,11 @@ func (h outlines) Box(s string, f font.Font) (width, height, depth vg.Length) {
 
 func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	of := styledBy(c)
-	if of != nil && of.serif {
-		sty.Font.Variant = "Serif"
+	if of != nil {
+		if h.least = of.least; of.serif {
+			sty.Font.Variant = "Serif"
+		}
+		sty.Font.Size = max(sty.Font.Size, h.least)
 	}
 	lines := h.Lines(s)
 	e := h.Extents(sty.Font)
@@ -111,12 +117,12 @@ func (h outlines) place(l *line, atoms []atom, f font.Font, size vg.Length, at v
 				from-0.03*size, at.Y+(height-thickness)*size, at.X, at.Y+height*size))
 		}
 		at.X = h.placeText(l, a.text, a.face, f, size, at)
-		end := at.X
+		end, script := at.X, max(size*scriptSize, h.least)
 		if a.sub != nil {
-			end = max(end, h.place(l, a.sub, f, size*scriptSize, pt(at.X+0.02*size, at.Y+subDrop*size)))
+			end = max(end, h.place(l, a.sub, f, script, pt(at.X+0.02*size, at.Y+subDrop*size)))
 		}
 		if a.sup != nil {
-			end = max(end, h.place(l, a.sup, f, size*scriptSize, pt(at.X+0.06*size, at.Y+superRise*size)))
+			end = max(end, h.place(l, a.sup, f, script, pt(at.X+0.06*size, at.Y+superRise*size)))
 		}
 		if a.sub != nil || a.sup != nil {
 			end += 0.04 * size
