@@ -195,7 +195,7 @@ func (l *Lab) setupCells(ctx context.Context, goTool string) error {
 	}
 	if !stamped(l.toolsDir, "") {
 		env := append(os.Environ(), "GOBIN="+l.toolsDir)
-		if _, err := l.command(ctx, l.Root, env, goTool, "install", "tool"); err != nil {
+		if _, err := l.behind(ctx, l.Root, env, goTool, "install", "tool"); err != nil {
 			return fmt.Errorf("go install tool failed: %w", err)
 		}
 		if err := stamp(l.toolsDir, ""); err != nil {
@@ -396,7 +396,7 @@ func (l *Lab) setupGopls(ctx context.Context) error {
 	l.step(step, false)
 	// The user's flags may be for go.mod.
 	env := append(os.Environ(), "GOBIN="+filepath.Join(l.goplsDir, "bin"), "GOFLAGS=", "GOWORK=off")
-	_, err := l.command(ctx, l.dir("tmp"), env, "go", "install", gopls)
+	_, err := l.behind(ctx, l.dir("tmp"), env, "go", "install", gopls)
 	l.step(step, true)
 	switch {
 	case ctx.Err() != nil:
@@ -503,6 +503,11 @@ func (l *Lab) command(ctx context.Context, dir string, env []string, name string
 		return nil, errors.New(text.LastLine(stdout.String()+"\n"+stderr.String(), err))
 	}
 	return stdout.Bytes(), nil
+}
+
+// behind is command for what may wait: JupyterLab and the packages of cells have the processor first.
+func (l *Lab) behind(ctx context.Context, dir string, env []string, args ...string) ([]byte, error) {
+	return l.command(ctx, dir, env, "nice", append([]string{"-n", "10"}, args...)...)
 }
 
 // The stamp of a folder is a file that is written when the folder is complete.

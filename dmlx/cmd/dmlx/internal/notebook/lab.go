@@ -160,11 +160,11 @@ network. Run only notebooks that you trust.`,
 					fail(err) // JupyterLab is of no use.
 					return
 				}
+				if !own || l.Folder == "" {
+					behind.Go(func() { labPage(ctx, a, l.Root, folder) })
+				}
 				finish(ctx, a, l)
 			})
-			if !own || l.Folder == "" {
-				go labPage(ctx, a, l.Root, folder) // It takes longer than JupyterLab the first time.
-			}
 			done := func() {}
 			defer func() { done() }()
 			err = l.Serve(ctx, free, open, func(url string) {
