@@ -51,7 +51,7 @@ func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) er
 	cmd.Stdin = bytes.NewReader(executeScript)
 	cmd.Dir = filepath.Dir(path)
 	cmd.Env = l.environ(true)
-	var log tail
+	var log bytes.Buffer
 	cmd.Stderr = &log
 	ownGroup(cmd)
 	out, err := cmd.StdoutPipe()
@@ -131,15 +131,4 @@ func excerpt(source string) string {
 		return line
 	}
 	return ""
-}
-
-// tail is a writer that keeps the last kilobytes.
-type tail struct{ bytes.Buffer }
-
-func (t *tail) Write(p []byte) (int, error) {
-	const keep = 16 << 10
-	if t.Len() > 4*keep {
-		t.Next(t.Len() - keep)
-	}
-	return t.Buffer.Write(p)
 }

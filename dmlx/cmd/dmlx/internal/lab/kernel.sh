@@ -13,4 +13,4 @@ kernel=$$ jupyter=${JPY_PARENT_PID:-$PPID}
 	kill -TERM "-$kernel" && sleep 2 && kill -KILL "-$kernel"
 ) </dev/null >/dev/null 2>&1 &
 until [ -e "$5" ]; do sleep 0.2; done
-exec "$1/gonb" "-go_work=$3" -raw_error --kernel "$4"
+exec "$1/gonb" "-go_work=$3" -raw_error -logtostderr=false -log_file=/dev/null -stderrthreshold=FATAL --kernel "$4"

@@ -378,30 +378,73 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestConvertedPictures sees that nbconvert of lab's environment gives each picture of a saved notebook its words.
+// TestConvertedPictures sees that nbconvert of lab's environment gives each picture of the saved notebooks its words.
 func TestConvertedPictures(t *testing.T) {
 	l := installed(t)
 	if err := l.writeSettings(); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	out, err := exec.Command(l.python(), "-m", "nbconvert", "--to", "html", "--output-dir", dir,
-		filepath.Join(l.Root, "notebooks", "figure1.ipynb")).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	page, err := os.ReadFile(filepath.Join(dir, "figure1.html"))
+	notebooks, err := filepath.Glob(filepath.Join(l.Root, "notebooks", "*.ipynb"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	pictures := regexp.MustCompile(`<img [^>]*src="data:image/png`).FindAllString(string(page), -1)
-	for _, p := range pictures {
-		if !regexp.MustCompile(`alt="[^"]{20,}"`).MatchString(p) || strings.Contains(p, "No description") {
-			t.Errorf("a picture without words: %s", p)
+	args := append([]string{"-m", "nbconvert", "--to", "html", "--output-dir", dir}, notebooks...)
+	if out, err := exec.Command(l.python(), args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	count := 0
+	for _, name := range notebooks {
+		name = strings.TrimSuffix(filepath.Base(name), ".ipynb")
+		page, err := os.ReadFile(filepath.Join(dir, name+".html"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range regexp.MustCompile(`<img\b[^>]*>`).FindAllString(string(page), -1) {
+			alt := regexp.MustCompile(`alt="[^"]+"`).FindString(p)
+			if alt == "" || strings.Contains(alt, "No description") {
+				t.Errorf("%s: a picture without words: %.200s", name, p)
+			}
+			count++
 		}
 	}
-	if len(pictures) == 0 {
-		t.Error("no pictures")
+	if count < len(notebooks) {
+		t.Errorf("%d pictures in %d notebooks", count, len(notebooks))
+	}
+}
+
+// TestOtherPrograms runs a notebook by an nbconvert that knows nothing of lab, without a word of GoNB's log, and
+// installs and removes the kernel of the user's Jupyter, which is the same.
+func TestOtherPrograms(t *testing.T) {
+	l := installed(t)
+	t.Setenv("JUPYTER_DATA_DIR", t.TempDir())
+	path, err := l.InstallKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(kernelFile(filepath.Join(l.venv(), "share", "jupyter")))
+	if err != nil || !bytes.Equal(own, users) {
+		t.Errorf("the user's Jupyter has another kernel than lab's environment, %v: %s", err, users)
+	}
+	dir := t.TempDir()
+	out, err := exec.Command(l.python(), "-m", "nbconvert", "--to", "html", "--execute", "--output-dir", dir,
+		filepath.Join("testdata", "works.ipynb")).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "GoNB") || strings.Contains(string(out), "goroutine") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "works.html"))
+	if err != nil || !strings.Contains(string(page), "seven is 7") {
+		t.Errorf("%v: the page lacks the cell's output: %s", err, page)
+	}
+	if _, err := RemoveKernel(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err == nil {
+		t.Error("a removed kernel is there")
 	}
 }
 
