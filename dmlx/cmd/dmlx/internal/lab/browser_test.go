@@ -28,15 +28,19 @@ var screenshots = flag.String("screenshots", "", "also write screenshots of the 
 // seen is the report of testdata/browser.py: texts of outputs by the ids of testdata/cells.ipynb.
 type seen struct {
 	Errors      []string         // Of scripts.
+	Early, Soon string           // The first cell of soon.ipynb, run before its kernel had started, and then.
+	Kernels     int              // The kernels then.
 	Contents    string           // The name of the contents page's kernel.
 	Page        map[string][]any // The outputs of a page that was opened from the contents and run to its end.
+	Collapsed   []string         // The prompts of its collapsed cells then.
 	LineNumbers int              // Cells with line numbers.
 	Alts        []string         // The alternative texts of its pictures.
 	Setup       string           // What the status bar says of the set-up.
 
 	Running, Stopped, StoppedPrompts, Saved map[string]string // Run All, before and after Stop, and the file.
 	Again, After                            string            // Run again.
-	Waits, Ended                            string            // A program without output, running and stopped.
+	Waits, Ended, Gone                      string            // A program that runs, was stopped, has lost its kernel.
+	Anew                                    []string          // The prompts of cells above it that are run then.
 
 	Typo, Panic, Split, NaN, Exit string
 	Dimmed                        []string // What is dimmed in the end, sorted.
@@ -72,12 +76,14 @@ func TestCellsInBrowser(t *testing.T) {
 	if _, _, err := (Copies{shipped, filepath.Join(l.Folder, "notebooks")}).Update(); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := os.ReadFile(filepath.Join("testdata", "cells.ipynb"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(l.Folder, "cells.ipynb"), raw, 0o644); err != nil {
-		t.Fatal(err)
+	for from, to := range map[string]string{"cells.ipynb": "cells.ipynb", "works.ipynb": "soon.ipynb"} {
+		raw, err := os.ReadFile(filepath.Join("testdata", from))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(l.Folder, to), raw, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	script, err := os.ReadFile(filepath.Join("testdata", "browser.py"))
 	if err != nil {
@@ -167,11 +173,21 @@ func checkSeen(t *testing.T, s seen) {
 	if len(s.Errors) > 0 || s.LineNumbers == 0 {
 		t.Errorf("errors of scripts %q, %d cells with line numbers", s.Errors, s.LineNumbers)
 	}
+	soon := strings.TrimSpace(s.Soon)
+	if !strings.HasPrefix(s.Early, "waiting for the kernel: ") || soon != "true" && soon != "false" || s.Kernels != 1 {
+		t.Errorf("a cell run before its kernel had started shows %q, then %q by %d kernels", s.Early, soon, s.Kernels)
+	}
 	if want := "Setting up: something that a cell does not need …"; s.Setup != want {
 		t.Errorf("the status bar says %q, want %q", s.Setup, want)
 	}
+	if len(s.Collapsed) == 0 || !regexp.MustCompile(`^(\[\d+\]: ?)+$`).MatchString(strings.Join(s.Collapsed, " ")) {
+		t.Errorf("collapsed cells that have run show %q", s.Collapsed)
+	}
 	if len(s.Alts) == 0 || slices.Contains(s.Alts, "") {
 		t.Errorf("pictures without alternative text: %q", s.Alts)
+	}
+	if !slices.Equal(s.Anew, []string{"[1]:", "[2]:", "[3]:"}) {
+		t.Errorf("cells that are run without a kernel have the prompts %q", s.Anew)
 	}
 	const stopLine = "; run the cell again to go on"
 	for name, text := range s.Stopped {
@@ -200,6 +216,7 @@ func checkSeen(t *testing.T, s seen) {
 		"ended by Stop":    {s.Ended, "stopped; run the cell again"},
 		"hover":            {s.Hover, "func nb.NewProgress("},
 		"the line of NaN":  {s.NaN, "the line is func logarithm("},
+		"an ended kernel":  {s.Gone, "the kernel ended or was restarted before the cell's end"},
 	} {
 		if !strings.Contains(c.got, c.want) {
 			t.Errorf("%s: %q, want %q", what, c.got, c.want)
@@ -220,8 +237,9 @@ func checkSeen(t *testing.T, s seen) {
 			t.Errorf("%s: %q, want %q", c.name, got, want)
 		}
 	}
-	if !slices.Equal(s.Dimmed, []string{"shipped exit", "shipped nan", "shipped panic", "shipped split", "shipped typo"}) {
-		t.Errorf("dimmed after an error: %q", s.Dimmed)
+	const dimmed = "shipped exit shipped nan shipped panic shipped split shipped typo shipped waits"
+	if got := strings.Join(s.Dimmed, " "); got != dimmed {
+		t.Errorf("dimmed after an error: %q, want %q", got, dimmed)
 	}
 	text, _, _ := strings.Cut(strings.TrimSpace(s.NaN), "\n")
 	if !strings.Contains(text, "NaN") || strings.Contains(s.NaN, "exit status") {

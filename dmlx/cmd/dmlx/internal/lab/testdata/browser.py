@@ -1,8 +1,8 @@
 """Runs cells in a headless Chromium, as a person would, and tells what it saw.
 
-Arguments: JupyterLab's address with its token, which opens the contents page; the folder that it shows, with cells.ipynb and
-the notebooks; the page to open from the contents; the folder for screenshots or "", and Chromium's path. Writes one line of
-JSON to standard output. Asserts nothing: the Go test does.
+Arguments: JupyterLab's address with its token, which opens the contents page; the folder that it shows, with cells.ipynb,
+soon.ipynb and the notebooks; the page to open from the contents; the folder for screenshots or "", and Chromium's path.
+Writes one line of JSON to standard output. Asserts nothing: the Go test does.
 """
 import json
 import os
@@ -102,6 +102,21 @@ with sync_playwright() as playwright:
         until(lambda: os.stat(file).st_mtime_ns != stamp, "saved file")
         return cells()
 
+    # The first cell of a notebook that is run before its kernel has started waits for it.
+    names, asked = ["first", "second"], []
+    page.route("**/api/sessions?*",
+               lambda route: asked.append(route) if route.request.method == "POST" else route.continue_())
+    page.goto(f"{base}/doc/workspaces/soon/tree/soon.ipynb?token={token}")
+    page.locator(".jp-CodeCell .jp-InputPrompt").first.click()
+    page.keyboard.press("Control+Enter")
+    seen["early"] = until(lambda: (text := output("first")) and asked and text, "line of a cell that waits for its kernel")
+    for route in asked:
+        route.continue_()
+    page.unroute_all()
+    seen["soon"] = until(lambda: "*" not in (state := states()["first"])["prompt"] and ":" not in state["output"]
+                         and state["output"], "output of the first cell")
+    seen["kernels"] = len(json.load(urllib.request.urlopen(f"{base}/api/kernels?token={token}")))
+
     # From the contents page to a page, which runs to its end.
     # In a workspace of its own, since JupyterLab opens again what was last open in the default one.
     page.goto(url.replace("/lab/tree/", "/lab/workspaces/test/tree/") + "&reset")
@@ -116,6 +131,7 @@ with sync_playwright() as playwright:
     shot("page")
     seen["alts"] = page.evaluate("[...document.querySelectorAll('.jp-RenderedImage img')].map(i => i.alt)")
     seen["page"] = {c["id"]: c["outputs"] for c in saved() if c["cell_type"] == "code"}
+    seen["collapsed"] = page.locator(".jp-Placeholder .jp-InputPrompt").all_inner_texts()
 
     page.goto(f"{base}/doc/tree/cells.ipynb?token={token}")
     opened("cells.ipynb")
@@ -145,6 +161,14 @@ with sync_playwright() as playwright:
     idle()
     seen["ended"] = output("waits")
 
+    # Its kernel ends while it runs. Cells that are run then start another.
+    start("waits")
+    until(lambda: "a warning" in output("waits"), "warning")
+    menu("Kernel", "Shut Down Kernel")
+    seen["gone"] = until(lambda: "*" not in (state := states()["waits"])["prompt"] and state["output"], "end of the cell")
+    menu("Run", "Run All Above Selected Cell")
+    until(lambda: states()["after"]["prompt"] == "[3]:", "end of the cells above")
+    seen["anew"] = [states()[name]["prompt"] for name in ("imports", "train", "after")]
     for name in ("typo", "panic", "split", "nan", "exit"):
         seen[name] = run(name)
     seen["dimmed"] = sorted(page.evaluate("""() => [...document.querySelectorAll('.jp-OutputArea-child')].filter(c =>

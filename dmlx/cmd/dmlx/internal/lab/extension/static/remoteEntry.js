@@ -84,12 +84,13 @@
 
   /* The line that says what one waits for. */
 
-  // attach is called twice a second and puts the line where it belongs.
-  const setupOf = (what) => {
-    if (!what.startsWith("compiling")) return what;
+  // What a cell waits for that has shown nothing yet, while the set-up goes on behind it.
+  const compiling = () => {
     if (doing.some((step) => step.includes("GoNB"))) return "waiting for GoNB, which is set up once";
-    return doing.some((step) => step.includes("packages")) ? "compiling, the first time with all packages" : what;
+    return doing.some((step) => step.includes("packages")) ? "compiling, the first time with all packages" : "compiling and running";
   };
+
+  // attach is called twice a second and puts the line where it belongs. say takes a text, or a function that returns it.
   const showWait = (attach) => {
     const node = document.createElement("div");
     node.className = "dmlx-wait";
@@ -98,7 +99,7 @@
     const show = () => {
       const seconds = Math.floor((Date.now() - began) / 1000);
       node.hidden = hidden || seconds < 1;
-      node.textContent = `${setupOf(what)}: ${seconds} s`;
+      node.textContent = `${typeof what === "function" ? what() : what}: ${seconds} s`;
       attach(node);
     };
     const timer = setInterval(show, 500);
@@ -146,10 +147,11 @@
   /* Execution. */
 
   // The cells that one kernel runs: the end of the last one, how many there are, a number that changes when those that
-  // wait are dropped, the line of the one that runs, the timer of Stop, and those that were asked for at once.
+  // wait are dropped, the line of the one that runs, the timer of Stop, those that were asked for at once, and the start
+  // of the kernel.
   const queues = new WeakMap();
   const queueOf = (sessionContext) => {
-    if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null, batch: null});
+    if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null, batch: null, starting: null});
     return queues.get(sessionContext);
   };
 
@@ -189,12 +191,13 @@
       outputs.fromJSON([...all.slice(kept), earlierLine, ...all.slice(0, kept)]);
       kept = 0;
     };
-    let count, stderr = "", panicked = false, stopped = false, failing = null;
+    let count, stderr = "", panicked = false, stopped = false, told = false, failing = null;
     const show = (type, content) => { // In place of a message.
       future.onIOPub({header: {msg_type: type}, content});
       return false;
     };
     const fail = (text) => {
+      told = true;
       const lines = text.split("\n"); // The future may have ended.
       outputs.add({output_type: "error", ename: "", evalue: lines[0], traceback: lines});
       return false;
@@ -217,6 +220,7 @@
           panicked = /^(panic|fatal error): /m.test(stderr);
           return !panicked;
         case "error": {
+          told = true;
           if (queue.stopping) {
             return stopped ? false : show("display_data", stopLine("stopped; run the cell again to start anew"));
           }
@@ -260,7 +264,10 @@
       await failing;
       if (stopped || queue.stopping) ok = false;
       else if (ok) dropOld();
-      else dimOld();
+      else if (!cell.isDisposed) {
+        if (!told) fail("the kernel ended or was restarted before the cell's end");
+        dimOld();
+      }
     }
     return ok;
   };
@@ -274,25 +281,30 @@
 
   const run = async (runCell, options) => {
     const {cell, sessionContext} = options;
-    // While a kernel starts, JupyterLab would start another, and leave the cell out.
-    if (cell.model.type === "code" && sessionContext && !sessionContext.isReady) {
-      const starting = showWait(onCell(cell));
-      starting.say("waiting for the kernel");
-      await sessionContext.ready;
-      starting.end();
+    if (cell.model.type !== "code" || !sessionContext) return runCell(options);
+    const queue = queueOf(sessionContext), wait = showWait(onCell(cell));
+    // JupyterLab would start a kernel within the run, another one if there is one that starts, and one for each cell of Run All.
+    wait.say("waiting for the kernel");
+    await sessionContext.ready;
+    if (queue.starting || sessionContext.hasNoKernel) {
+      await (queue.starting ??= sessionContext.startKernel().finally(() => { queue.starting = null; }));
     }
-    if (cell.model.type !== "code" || !sessionContext || sessionContext.hasNoKernel) return runCell(options);
+    if (sessionContext.hasNoKernel) { // It asks which one.
+      wait.end();
+      return runCell(options);
+    }
     if (!promptShown.has(cell)) {
       promptShown.add(cell);
       cell.model.stateChanged.connect(() => showPrompt(cell));
     }
-    const queue = queueOf(sessionContext), round = queue.round, before = queue.last, wait = showWait(onCell(cell));
+    const round = queue.round, before = queue.last;
     // Run All asks for its cells at once.
     if (!queue.batch) setTimeout(() => { queue.batch = null; });
     const batch = queue.batch = queue.batch || {size: 0};
     batch.size++;
     // A cell that is run again ends its own panel, which would otherwise make it wait.
-    for (const panel of cell.outputArea.node.querySelectorAll(".dmlx-panel")) panel.dispatchEvent(new Event("dmlx-end"));
+    const tellPanel = (name) => cell.outputArea.node.querySelectorAll(".dmlx-panel").forEach((panel) => panel.dispatchEvent(new Event(name)));
+    tellPanel("dmlx-end");
     let ended, yielding;
     queue.last = new Promise((resolve) => { ended = resolve; });
     let ok = false;
@@ -309,11 +321,8 @@
       }
       queue.running = wait;
       wait.restart(); // The seconds are those of this cell alone.
-      wait.say("compiling and running");
-      yielding = setInterval(() => {
-        if (batch.size === 1 && queue.length === 1) return;
-        for (const panel of cell.outputArea.node.querySelectorAll(".dmlx-panel")) panel.dispatchEvent(new Event("dmlx-yield"));
-      }, repeatEvery);
+      wait.say(compiling);
+      yielding = setInterval(() => { if (batch.size > 1 || queue.length > 1) tellPanel("dmlx-yield"); }, repeatEvery);
       ok = await runOne(runCell, options, queue, wait);
       return ok;
     } finally {
@@ -362,6 +371,8 @@
     .jp-RenderedMarkdown table:has(th img) { display: block; overflow-x: auto; }
     .jp-RenderedMarkdown table:has(th img) tr { background: var(--jp-layout-color0) !important; }
     .jp-RenderedMarkdown table:has(th img) :is(td, th) { min-width: 7rem; }
+    .jp-RenderedHTML table:has(td:nth-child(15)) :is(td, th) { padding: 2px !important; font-size: 11px; }
+    .jp-RenderedHTML table:has(td:nth-child(15)) th { font-size: 10px; }
     @media (max-width: 50rem) { .jp-RenderedHTML :is(td, th) { padding: 2px 4px !important; } }
     .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
     .dmlx-still > div:last-child { cursor: pointer; color: var(--jp-content-link-color); }
@@ -388,7 +399,7 @@
   let doing = [];
   const watchSetup = (statusBar, Widget) => {
     const node = document.createElement("span"), item = new Widget({node});
-    node.className = "dmlx-setup";
+    node.className = "dmlx-setup jp-StatusBar-TextItem";
     statusBar?.registerStatusItem("dmlx-cells:setup", {item, align: "left", rank: 20});
     const url = JSON.parse(document.getElementById("jupyter-config-data").textContent).baseUrl + "lab/extensions/dmlx-cells/static/setup.json";
     const look = async () => {
