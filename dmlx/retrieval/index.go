@@ -215,7 +215,7 @@ func (x *Index) searchOn(ctx context.Context, b compute.Backend, units []float32
 	n, m := len(found), x.Len()
 	height := min(n, 256)
 	width := min(m, max(1, blockSize/height))
-	p, err := newProduct(b, 1, height, width)
+	p, err := newProduct(b, 1)
 	if err != nil {
 		return err
 	}

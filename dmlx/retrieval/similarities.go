@@ -35,7 +35,7 @@ func similarities(ctx context.Context, b compute.Backend, devices int, queries *
 	}
 	m := len(gallery.Labels)
 	rows := min(len(which), max(1, blockSize/m))
-	p, err := newProduct(b, devices, rows, m)
+	p, err := newProduct(b, devices)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func rankPairs(ctx context.Context, b compute.Backend, devices int, e *Embedding
 	for _, block := range blocks {
 		rows = max(rows, len(block.items))
 	}
-	p, err := newProduct(b, devices, rows, rows)
+	p, err := newProduct(b, devices)
 	if err != nil {
 		return err
 	}
@@ -202,22 +202,18 @@ func classBlocks(members map[int64][]int) []classBlock {
 
 // product multiplies blocks of unit vectors, all of the same shape, so that the graph is compiled once.
 type product struct {
-	exec *graph.Exec
-	host []*tensors.Tensor // A block of similarities for each device.
+	exec    *graph.Exec
+	devices int
 
 	progress func(done, total int) // Told of each block; may be nil.
 }
 
-func newProduct(b compute.Backend, devices, rows, columns int) (*product, error) {
+func newProduct(b compute.Backend, devices int) (*product, error) {
 	exec, err := graph.NewExec(b, func(q, g *graph.Node) *graph.Node { return graph.Einsum("qd,gd->qg", q, g) })
 	if err != nil {
 		return nil, failed(err)
 	}
-	p := &product{exec: exec}
-	for range devices {
-		p.host = append(p.host, tensors.FromShape(shapes.Make(dtypes.Float32, rows, columns)))
-	}
-	return p, nil
+	return &product{exec: exec, devices: devices}, nil
 }
 
 // of returns the similarities of q's rows to g's, [rows, columns], computed on a device that has both.
@@ -233,46 +229,48 @@ func (p *product) of(device int, q, g *tensors.Tensor) (*tensors.Tensor, error) 
 // ahead of the visits if there are several devices.
 func (p *product) each(ctx context.Context, n int, similarities func(k, device int) (*tensors.Tensor, error),
 	visit func(k int, values []float32)) error {
-	see := func(k, device int) {
-		tensors.MustMutableFlatData(p.host[device], func(values []float32) { visit(k, values) })
-		if p.progress != nil {
-			p.progress(k+1, n)
-		}
+	type block struct {
+		similarities *tensors.Tensor
+		err          error
 	}
-	fetch := func(k, device int) (err error) {
-		defer errs.Catch(&err)
+	fetch := func(k, device int) (b block) {
+		defer errs.Catch(&b.err)
 		if ctx.Err() != nil {
-			return fmt.Errorf("retrieval: stopped: %w", ctx.Err())
+			return block{err: fmt.Errorf("retrieval: stopped: %w", ctx.Err())}
 		}
-		s, err := similarities(k, device)
-		if err != nil {
-			return err
+		if b.similarities, b.err = similarities(k, device); b.err != nil {
+			return b
 		}
-		if err := errors.Join(p.host[device].CopyFrom(s), s.FinalizeAll()); err != nil {
-			return failed(err)
+		// Where the host can read a device's memory, this waits for the block; elsewhere it copies it.
+		if err := b.similarities.ConstFlatData(func(any) {}); err != nil {
+			b.err = failed(err)
 		}
-		return nil
+		return b
 	}
-	devices := len(p.host)
-	fetched := make([]chan error, devices)
+	fetched := make([]chan block, p.devices)
 	start := func(k int) {
 		if k < n {
-			go func() { fetched[k%devices] <- fetch(k, k%devices) }()
+			go func() { fetched[k%p.devices] <- fetch(k, k%p.devices) }()
 		}
 	}
-	for d := range devices {
-		fetched[d] = make(chan error, 1)
+	for d := range p.devices {
+		fetched[d] = make(chan block, 1)
 		start(d)
 	}
 	for k := range n {
-		if err := <-fetched[k%devices]; err != nil {
-			for other := k + 1; other < min(k+devices, n); other++ {
-				<-fetched[other%devices] // It uses tensors that the caller frees.
+		b := <-fetched[k%p.devices]
+		if b.err != nil {
+			for other := k + 1; other < min(k+p.devices, n); other++ {
+				<-fetched[other%p.devices] // It uses tensors that the caller frees.
 			}
-			return err
+			return b.err
 		}
-		see(k, k%devices)
-		start(k + devices)
+		tensors.MustConstFlatData(b.similarities, func(values []float32) { visit(k, values) })
+		b.similarities.MustFinalizeAll()
+		if p.progress != nil {
+			p.progress(k+1, n)
+		}
+		start(k + p.devices)
 	}
 	return nil
 }
