@@ -214,7 +214,7 @@ func (x *Index) similarities(unit, rows, to []float32) {
 func (x *Index) searchOn(ctx context.Context, b compute.Backend, units []float32, k int, found [][]Neighbor) error {
 	n, m := len(found), x.Len()
 	height := min(n, 256)
-	width := min(m, max(1, blockSize/height))
+	width := min(m, max(1, blockSize/4/height)) // Larger blocks take more time and memory.
 	p, err := newProduct(b, 1)
 	if err != nil {
 		return err
