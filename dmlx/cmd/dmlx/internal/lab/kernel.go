@@ -83,6 +83,9 @@ func (l *Lab) writeKernel(goFlags string) error {
 	script := filepath.Join(l.checkout(), "kernel.sh")
 	spec := newKernelSpec(script, l.toolsDir, l.goplsDir, l.Root, l.cellsFile(), l.Cache, goFlags,
 		os.Getenv("GOEXPERIMENT"))
+	if mods := os.Getenv("GOMODCACHE"); mods != "" { // Cells download none, and the other users of an image have none.
+		spec.Env["GOMODCACHE"] = mods
+	}
 	data, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {
 		return err

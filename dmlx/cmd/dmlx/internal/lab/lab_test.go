@@ -65,6 +65,7 @@ func TestKernelSpec(t *testing.T) {
 func TestWriteKernel(t *testing.T) {
 	l := newLab(t)
 	l.toolsDir = "/tools"
+	t.Setenv("GOMODCACHE", "/modules")
 	if err := l.writeKernel(""); err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +77,8 @@ func TestWriteKernel(t *testing.T) {
 	if err := json.Unmarshal(data, &spec); err != nil {
 		t.Fatal(err)
 	}
-	if spec.Argv[2] != "/tools" || spec.Argv[4] != l.Root {
-		t.Errorf("argv %q", spec.Argv)
+	if spec.Argv[2] != "/tools" || spec.Argv[4] != l.Root || spec.Env["GOMODCACHE"] != "/modules" {
+		t.Errorf("argv %q, environment %q", spec.Argv, spec.Env)
 	}
 	l.Root = "/a,b"
 	if err := l.writeKernel(""); err == nil || !strings.Contains(err.Error(), "comma") {
