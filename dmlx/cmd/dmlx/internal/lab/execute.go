@@ -21,6 +21,7 @@ import (
 type ExecuteOptions struct {
 	Timeout time.Duration                       // Time limit of a cell; 0 is no limit.
 	Cell    func(cell, of int, seconds float64) // Called after each code cell; may be nil.
+	Nice    int                                 // By how much others have the processor before it; see nice(1).
 }
 
 // CellError says which cell of a notebook failed.
@@ -47,7 +48,8 @@ func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) er
 		return err
 	}
 	seconds := int((o.Timeout + time.Second - 1) / time.Second)
-	cmd := exec.CommandContext(ctx, l.python(), "-I", "-", path, Kernel, strconv.Itoa(seconds))
+	cmd := exec.CommandContext(ctx, "nice", "-n", strconv.Itoa(o.Nice), l.python(), "-I", "-", path, Kernel,
+		strconv.Itoa(seconds))
 	cmd.Stdin = bytes.NewReader(executeScript)
 	cmd.Dir = filepath.Dir(path)
 	cmd.Env = l.environ(true)

@@ -426,7 +426,7 @@ func (l *Lab) setupWarm(ctx context.Context) error {
 	if err := durable.WriteFile(notebook, warmup, 0o644); err != nil {
 		return err
 	}
-	if err := l.Execute(ctx, notebook, ExecuteOptions{}); err != nil {
+	if err := l.Execute(ctx, notebook, ExecuteOptions{Nice: 5}); err != nil { // The browser goes first.
 		return fmt.Errorf("the first cells failed: %w", err)
 	}
 	l.step(step, true)
