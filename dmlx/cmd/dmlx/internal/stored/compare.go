@@ -1,8 +1,10 @@
 package stored
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -163,10 +165,25 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, hashes 
 // mostColumns is the number of runs that stand side by side; of more only the groups are shown.
 const mostColumns = 8
 
-// sideBySide returns runs as a table with a column each, and the parts of their specs that differ.
+// settings returns the settings of a run by their names, which it adds to a list in the order of the canonical spec.
+func settings(s runs.Spec, names *[]string) map[string]string {
+	values := make(map[string]string)
+	d := json.NewDecoder(bytes.NewReader(s.Canonical()))
+	for _, err := d.Token(); err == nil && d.More(); {
+		var key, value json.Token
+		key, _ = d.Token()
+		value, err = d.Token()
+		name := strings.NewReplacer("_", " ", "piece", "micro-batch").Replace(fmt.Sprint(key))
+		*names, values[name] = runs.AddNew(*names, name), fmt.Sprint(value)
+	}
+	return values
+}
+
+// sideBySide returns runs as a table with a column each, and the settings of their specs that differ.
 func sideBySide(results []*runs.Result) string {
-	var rows []string
-	row := func(name string, always bool, of func(*runs.Result) string) {
+	type result = *runs.Result
+	var rows, names []string
+	row := func(name string, always bool, of func(result) string) {
 		differ := always
 		for _, r := range results[1:] {
 			differ = differ || of(r) != of(results[0])
@@ -175,48 +192,20 @@ func sideBySide(results []*runs.Result) string {
 			return
 		}
 		for _, r := range results {
-			name += "\t" + of(r)
+			name += "\t" + cmp.Or(of(r), "–")
 		}
 		rows = append(rows, name)
 	}
-	type result = *runs.Result
 	row("run", true, func(r result) string { return r.Hash })
-	for _, f := range []struct {
-		name string
-		of   func(s runs.Spec) any
-	}{
-		{"data", func(s runs.Spec) any { return s.Data }},
-		{"data digest", func(s runs.Spec) any { return s.DataDigest }},
-		{"rule or loss", func(s runs.Spec) any { return s.Objective.String() }},
-		{"proxy lr", func(s runs.Spec) any { return s.ProxyLR }},
-		{"lr", func(s runs.Spec) any { return s.LR }},
-		{"decay", func(s runs.Spec) any { return s.Decay }},
-		{"last layer's lr", func(s runs.Spec) any { return s.HeadLR }},
-		{"seed", func(s runs.Spec) any { return s.Seed }},
-		{"network", func(s runs.Spec) any { return s.Network() + ", " + s.Weights + " " + s.WeightsDigest }},
-		{"dimension", func(s runs.Spec) any { return s.Dim }},
-		{"image size", func(s runs.Spec) any { return s.Size }},
-		{"classes", func(s runs.Spec) any { return fmt.Sprint(s.TrainClasses, "/", s.TestClasses) }},
-		{"batch", func(s runs.Spec) any { return fmt.Sprintf("%dx%d", s.ClassesPerBatch, s.ImagesPerClass) }},
-		{"padding", func(s runs.Spec) any { return s.Pad }},
-		{"steps", func(s runs.Spec) any { return fmt.Sprintf("%d×%d", s.Epochs, s.StepsPerEpoch) }},
-		{"held out", func(s runs.Spec) any { return s.HeldOut }},
-		{"data options", func(s runs.Spec) any {
-			return fmt.Sprintf("partial %v, unreadable %v, cropped %v", s.AllowPartial, s.SkipBad, s.CropBoxes)
-		}},
-		{"precision", func(s runs.Spec) any { return cmp.Or(s.Precision, "float32") }},
-		{"micro-batch", func(s runs.Spec) any { return s.MicroBatch }},
-		{"recomputed", func(s runs.Spec) any { return s.Recompute }},
-		{"recipe", func(s runs.Spec) any { return s.Recipe }},
-	} {
-		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
+	row("rule or loss", false, func(r result) string { return r.Spec.Objective.String() })
+	values := make(map[result]map[string]string)
+	for _, r := range results {
+		values[r] = settings(r.Spec, &names)
 	}
-	for _, f := range train.OptionFields {
-		none := "–"
-		if f.Flag == "optimizer" {
-			none = "sgd"
+	for _, name := range names {
+		if !slices.Contains([]string{"rule", "loss", "miner", "exchange"}, name) { // They are above.
+			row(name, false, func(r result) string { return values[r][name] })
 		}
-		row(strings.TrimSuffix(f.Name, ":"), false, func(r result) string { return cmp.Or(*f.Of(&r.Spec.Options), none) })
 	}
 	row("backend", false, func(r result) string { return r.BackendText() })
 	row("diverged", false, func(r result) string { return r.Diverged })
@@ -225,7 +214,7 @@ func sideBySide(results []*runs.Result) string {
 			if v, ok := r.Recall[k]; ok {
 				return fmt.Sprintf("%.1f", 100*v)
 			}
-			return "–"
+			return ""
 		})
 	}
 	for _, m := range []struct {
@@ -238,7 +227,7 @@ func sideBySide(results []*runs.Result) string {
 	} {
 		row(m.name, true, func(r result) string {
 			if r.Recall == nil { // It diverged and was never measured.
-				return "–"
+				return ""
 			}
 			return fmt.Sprintf(m.format, m.of(r))
 		})
