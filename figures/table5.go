@@ -65,17 +65,17 @@ type Batches struct {
 	sets       []batchSet
 }
 
+// batchRow is a row with its name in the pivots.
 type batchRow struct {
-	method string
-	times  int
-	label  Markup
+	name, method string
+	times        int
+	label        Markup
 }
 
-// batchSet holds the recalls on one data set by measure and row.
+// batchSet has the scores of a data set by row and measure.
 type batchSet struct {
-	data, paper  string
-	measures     []string
-	ours, theirs [][]stats.Mean
+	ComparedSet
+	measures []string
 }
 
 // CompareBatches returns the drawings of our rows beside those that the paper prints: Recall@K by method and multiple
@@ -92,43 +92,62 @@ func CompareBatches(ours, printed scores.Table, provenance string) (*Batches, er
 	name := func(r scores.Row) string { return fmt.Sprintf("%s (×%d)", method(r), r.Times) }
 	groups := ours.Group(name)
 	same := !slices.ContainsFunc(groups, func(g scores.Group) bool { return len(g.Rows.Values(scores.Batch.Of)) > 1 })
-	var names []string
 	for _, g := range groups {
-		r := g.Rows[0]
-		label := g.Key
+		r, label := g.Rows[0], g.Key
 		if same {
 			label = fmt.Sprintf("%s (B%d)", method(r), r.Batch)
 		}
-		names, b.rows = append(names, g.Key), append(b.rows, batchRow{method(r), r.Times, label})
+		b.rows = append(b.rows, batchRow{g.Key, method(r), r.Times, label})
 	}
 	for _, set := range ours.Group(scores.Data.Of) {
 		beside, err := set.Beside()
 		if err != nil {
 			return nil, fmt.Errorf("table 5: %w", err)
 		}
-		s := batchSet{data: set.Key, paper: beside}
-		theirs := printed.Where(func(r scores.Row) bool { return r.Data == s.paper && s.paper != "" })
-		s.measures = theirs.Values(scores.Measure.Of)
-		if s.paper == "" {
-			s.measures = set.Rows.Values(scores.Measure.Of)
-		} else if s.measures == nil {
-			return nil, fmt.Errorf("table 5 has no data set %s", s.paper)
+		s := batchSet{ComparedSet: ComparedSet{Data: set.Key, Beside: beside}, measures: set.Rows.Values(scores.Measure.Of)}
+		if s.Ours, err = set.Rows.Pivot(name, scores.Measure.Of); err != nil {
+			return nil, fmt.Errorf("table 5: %w", err)
+		}
+		if beside != "" {
+			theirs := printed.Select(scores.Row{Data: beside})
+			if s.measures = theirs.Values(scores.Measure.Of); s.measures == nil {
+				return nil, fmt.Errorf("table 5 has no data set %s", beside)
+			}
+			theirs = theirs.Where(func(r scores.Row) bool { return r.Rule != "" })
+			if s.Theirs, err = theirs.Pivot(name, scores.Measure.Of); err != nil {
+				return nil, fmt.Errorf("table 5: %w", err)
+			}
 		}
 		slices.SortFunc(s.measures, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
-		pivot, err := set.Rows.Pivot(name, scores.Measure.Of)
-		if err != nil {
-			return nil, fmt.Errorf("table 5: %w", err)
-		}
-		papers, err := theirs.Where(func(r scores.Row) bool { return r.Rule != "" }).Pivot(name, scores.Measure.Of)
-		if err != nil {
-			return nil, fmt.Errorf("table 5: %w", err)
-		}
-		for _, m := range s.measures {
-			s.ours, s.theirs = append(s.ours, pivot.Means(m, names)), append(s.theirs, papers.Means(m, names))
-		}
 		b.sets = append(b.sets, s)
 	}
 	return b, nil
+}
+
+// lists calls add for our scores of each data set and then for those of the paper's, by the rows, of the first measure
+// or of all.
+func (b *Batches) lists(first bool, add func(group, measure string, scores []stats.Mean)) {
+	for _, whose := range []string{"ours, ", "the paper's, "} {
+		for _, s := range b.sets {
+			data, p := s.Data, s.Ours
+			if whose != "ours, " {
+				data, p = s.Beside, s.Theirs
+			}
+			for i, m := range s.measures {
+				if p != nil && (i == 0 || !first) {
+					add(whose+data, m, b.means(p, m))
+				}
+			}
+		}
+	}
+}
+
+// means returns the means of a measure by row.
+func (b *Batches) means(p *scores.Pivot, measure string) (out []stats.Mean) {
+	for _, r := range b.rows {
+		out = append(out, p.At(r.name, measure).Mean())
+	}
+	return out
 }
 
 // Table returns the table of our recalls and then those of the paper's own runs, the best of each column in bold.
@@ -146,7 +165,7 @@ func (b *Batches) Table() (*Table, error) {
 			t.Rules = append(t.Rules, i)
 		}
 	}
-	add := func(group, title string, scores []stats.Mean) {
+	b.lists(false, func(group, title string, scores []stats.Mean) {
 		t.Columns = append(t.Columns, Column{Group: group, Title: title})
 		best := math.Inf(-1)
 		for _, s := range scores {
@@ -157,31 +176,17 @@ func (b *Batches) Table() (*Table, error) {
 			c.Bold = rounded(s.Mean) == best
 			t.Rows[i] = append(t.Rows[i], c)
 		}
-	}
+	})
 	for _, s := range b.sets {
-		for i, k := range s.measures {
-			add("ours, "+s.data, k, s.ours[i])
+		if s.Theirs == nil {
+			continue
 		}
-	}
-	for _, s := range b.sets {
-		for i, k := range s.measures {
-			if s.paper != "" {
-				add("the paper's, "+s.paper, k, s.theirs[i])
-			}
+		a, err := stats.CompareRanks(b.means(s.Ours, s.measures[0]), b.means(s.Theirs, s.measures[0]))
+		if err != nil {
+			return nil, err
 		}
-	}
-	for _, s := range b.sets {
-		for i, k := range s.measures[:1] {
-			if s.paper == "" {
-				continue
-			}
-			a, err := stats.CompareRanks(s.ours[i], s.theirs[i])
-			if err != nil {
-				return nil, err
-			}
-			t.Notes = append(t.Notes, fmt.Sprintf("Order of %s on %s against the paper's on %s (Spearman): %s.", k, s.data,
-				s.paper, a))
-		}
+		t.Notes = append(t.Notes, fmt.Sprintf("Order of %s on %s against the paper's on %s (Spearman): %s.", s.measures[0],
+			s.Data, s.Beside, a))
 	}
 	if t.Notes != nil {
 		t.Notes = append(t.Notes, RankNote)
@@ -210,7 +215,7 @@ func (b *Batches) Gains() *Table {
 	for _, r := range b.rows {
 		t.Rows = append(t.Rows, []Cell{Text(r.label)})
 	}
-	add := func(group, title string, scores []stats.Mean) {
+	b.lists(true, func(group, title string, scores []stats.Mean) {
 		t.Columns = append(t.Columns, Column{Group: group, Title: title})
 		for i, s := range scores {
 			c := Text(s.String())
@@ -219,15 +224,7 @@ func (b *Batches) Gains() *Table {
 			}
 			t.Rows[i] = append(t.Rows[i], c)
 		}
-	}
-	for _, s := range b.sets {
-		add("ours, "+s.data, s.measures[0], s.ours[0])
-	}
-	for _, s := range b.sets {
-		if s.paper != "" {
-			add("the paper's, "+s.paper, s.measures[0], s.theirs[0])
-		}
-	}
+	})
 	t.MarkSignificant()
 	return t
 }

@@ -27,9 +27,9 @@ func (b *Batches) Plot() *Figure {
 	}
 	var lines [][]*plot.Plot
 	for _, s := range b.sets {
-		line := []*plot.Plot{b.panel("ours, "+s.data, s.ours[0])}
-		if s.paper != "" {
-			line = append(line, b.panel("the paper's, "+s.paper, s.theirs[0]))
+		line := []*plot.Plot{b.panel("ours, "+s.Data, b.means(s.Ours, s.measures[0]))}
+		if s.Theirs != nil {
+			line = append(line, b.panel("the paper's, "+s.Beside, b.means(s.Theirs, s.measures[0])))
 		}
 		lines = append(lines, line)
 	}
@@ -107,14 +107,16 @@ func (b *Batches) words() string {
 	var out string
 	for _, s := range b.sets {
 		var scores []string
-		for i, r := range b.rows {
-			score := fmt.Sprintf("%s %s", r.label, s.ours[0][i])
-			if s.paper != "" && !math.IsNaN(s.theirs[0][i].Mean) {
-				score += fmt.Sprintf(" (paper, %s: %s)", s.paper, s.theirs[0][i])
+		for _, r := range b.rows {
+			score := fmt.Sprintf("%s %s", r.label, s.Ours.At(r.name, s.measures[0]).Mean())
+			if s.Theirs != nil {
+				if theirs := s.Theirs.At(r.name, s.measures[0]).Mean(); !math.IsNaN(theirs.Mean) {
+					score += fmt.Sprintf(" (paper, %s: %s)", s.Beside, theirs)
+				}
 			}
 			scores = append(scores, score)
 		}
-		out += fmt.Sprintf(" %s: %s.", s.data, strings.Join(scores, ", "))
+		out += fmt.Sprintf(" %s: %s.", s.Data, strings.Join(scores, ", "))
 	}
 	return out
 }
