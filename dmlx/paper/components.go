@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -229,41 +228,4 @@ func (t *Table) Measured(measures ...string) *figures.Table {
 		out.Rows = append(out.Rows, row)
 	}
 	return out
-}
-
-// ownOnBoth returns a cell of the user's own on each of the preset's data sets.
-func ownOnBoth(column func(c Cell) string) func(presets.Preset, presets.Objective) ([]Cell, error) {
-	return func(p presets.Preset, o presets.Objective) ([]Cell, error) {
-		cells := onBoth(p, ownRow(o))
-		for i := range cells {
-			cells[i].Column = column(cells[i])
-		}
-		return cells, nil
-	}
-}
-
-// across names the column of a table whose columns are the data sets.
-func across(c Cell) string { return c.Data }
-
-// alone names the column of a row of the user's own in a table whose columns are parts of rules.
-func alone(Cell) string { return "" }
-
-// setsAcross returns a row of cells for each rule, with the preset's data sets as columns, as in Table 2.
-func setsAcross(p presets.Preset, rows []string, rule func(row string) string) []Cell {
-	var out []Cell
-	for _, row := range rows {
-		for _, c := range onBoth(p, Cell{Row: row, Objective: presets.Named(rule(row))}) {
-			c.Column = c.Data
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// named returns cells of rules whose rows and columns are named after a part of the rule each.
-func named(cells []Cell, row, column scores.Column) []Cell {
-	for i, c := range cells {
-		cells[i].Row, cells[i].Column = row.Of(ruleOf(c.Rule)), column.Of(ruleOf(c.Rule))
-	}
-	return cells
 }

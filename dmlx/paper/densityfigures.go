@@ -9,6 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -35,8 +36,8 @@ type histogramsRow struct {
 
 // histogramsStudy lists the runs of Figures 4 and 5: both data sets with the directions euc and cos.
 func histogramsStudy(name, title string) Study {
-	return Study{Name: name, Title: title, Own: ownOnBoth(across), Cells: func(p presets.Preset) []Cell {
-		return setsAcross(p, histogramDirections, func(direction string) string { return direction + "/con/con" })
+	return Study{Name: name, Title: title, Expand: across, Rows: func(presets.Preset) []Cell {
+		return ruleRows(Rules(histogramDirections, []string{"con"}, []string{"con"}), scores.Direction)
 	}}
 }
 

@@ -10,20 +10,22 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
 // gridStudy is the full grid: all combinations of direction, pair weight and triplet weight.
 func gridStudy() Study {
 	return Study{
 		Name: "grid", Title: "All combinations of direction, pair weight and triplet weight: Recall@1", Sweep: true,
-		Cells: func(p presets.Preset) []Cell {
+		Fixed: true, Expand: across,
+		Rows: func(p presets.Preset) []Cell {
 			var rules []string
 			for _, rule := range GridRules() {
 				if !p.Like("smoke") || inSmokeGrid(rule) {
 					rules = append(rules, rule)
 				}
 			}
-			return setsAcross(p, rules, func(rule string) string { return rule })
+			return ruleRows(rules, scores.Rule)
 		},
 	}
 }
@@ -142,7 +144,11 @@ func Judged(p presets.Preset, grids fullgrid.Grids, seeds []uint64) ([]Cell, err
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range s.Cells(p) {
+		cells, err := s.Cells(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cells {
 			tables = append(tables, c.Rule)
 		}
 	}

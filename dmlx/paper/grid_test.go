@@ -26,7 +26,11 @@ func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := &Table{Preset: preset, Cells: study.Cells(p)}
+	cells, err := study.Cells(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &Table{Preset: preset, Cells: cells}
 	for i := range table.Cells {
 		c := &table.Cells[i]
 		c.LR = 0.3

@@ -28,7 +28,11 @@ func gridTable(t *testing.T, preset string, seeds []uint64, value func(parts []s
 		t.Fatal(err)
 	}
 	table := &Table{Study: "grid", Preset: preset}
-	for _, c := range study.Cells(p) {
+	cells, err := study.Cells(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cells {
 		if c.Data != p.FineGrained {
 			continue
 		}

@@ -28,7 +28,9 @@ func tinyStudy(t *testing.T) (Study, presets.Preset) {
 	c := Cell{Data: "minicar", Objective: presets.Named("cos/con/con"), Row: "a", Column: "1", Adjust: adjust}
 	d := c
 	d.Row = "b"
-	return Study{Name: "tiny", Cells: func(presets.Preset) []Cell { return []Cell{c, d} }}, p
+	study := listed(c, d)
+	study.Name = "tiny"
+	return study, p
 }
 
 func noBackend() (*train.Trainer, error) { return nil, errors.New("a backend was opened") }

@@ -18,24 +18,13 @@ var lengthFactors = []int{1, 2, 4}
 func lengthStudy() Study {
 	return Study{
 		Name: "length", Title: "Pair weights with the cosine direction, trained for longer: Recall@1", Sweep: true,
-		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) {
-			var out []Cell
-			for _, c := range onBoth(p, ownRow(o)) {
-				out = append(out, Longer(c, lengthFactors...)...)
-			}
-			return out, nil
-		},
-		Cells: func(p presets.Preset) []Cell {
-			var out []Cell
+		Expand: expanded(func(_ presets.Preset, c Cell) ([]Cell, error) { return Longer(c, lengthFactors...), nil }),
+		Rows: func(p presets.Preset) []Cell {
 			pairs := pairWeights
 			if p.Like("smoke") {
 				pairs = pairs[:2] // They do to see that it runs.
 			}
-			for _, c := range OnBothSets(p, Rules([]string{"cos"}, pairs, []string{"con"})...) {
-				c.Row = ruleOf(c.Rule).Pair
-				out = append(out, Longer(c, lengthFactors...)...)
-			}
-			return out
+			return ruleRows(Rules([]string{"cos"}, pairs, []string{"con"}), scores.Pair)
 		},
 	}
 }

@@ -34,19 +34,6 @@ func exchangesOf(p presets.Preset) []string {
 	return []string{"direction=cos-orth", "pair=lin-ms", "triplet=cir"}
 }
 
-// lossCells returns the cells of the study "losses": each loss, as published and with one of its parts exchanged.
-func lossCells(p presets.Preset) []Cell {
-	var out []Cell
-	for _, c := range onBoth(p, Cell{}) {
-		for _, l := range studiedLosses {
-			if c.Row, c.Objective = l.row, presets.Named(l.loss); !p.Like("smoke") || c.Loss == "ms" || c.Loss == "proxy-nca++" {
-				out = append(out, WithExchanges(c, exchangesOf(p)...)...)
-			}
-		}
-	}
-	return out
-}
-
 // WithExchanges returns a loss's cell as published, followed by one cell for each exchange of a part, such as
 // "pair=lin-ms", as [figures.Exchanges] compares them.
 func WithExchanges(c Cell, exchanges ...string) []Cell {
@@ -63,25 +50,30 @@ func WithExchanges(c Cell, exchanges ...string) []Cell {
 	return out
 }
 
-// lossesStudy is the study "losses".
+// lossesStudy is the study "losses": each loss, as published and with one of its parts exchanged.
 func lossesStudy() Study {
-	return Study{Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1",
-		Cells: lossCells, Own: ownLoss}
-}
-
-// ownLoss returns the cells of a loss of the user's own: as published and with one of its parts exchanged.
-func ownLoss(p presets.Preset, o presets.Objective) ([]Cell, error) {
-	if o.IsRule() {
-		return nil, fmt.Errorf("its rows are losses, of which a part is exchanged: want a loss")
+	return Study{
+		Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1",
+		Rows: func(p presets.Preset) []Cell {
+			var out []Cell
+			for _, l := range studiedLosses {
+				c := Cell{Row: l.row, Objective: presets.Named(l.loss)}
+				if !p.Like("smoke") || c.Loss == "ms" || c.Loss == "proxy-nca++" {
+					out = append(out, c)
+				}
+			}
+			return out
+		},
+		Expand: expanded(func(p presets.Preset, c Cell) ([]Cell, error) {
+			switch {
+			case c.IsRule():
+				return nil, fmt.Errorf("its rows are losses, of which a part is exchanged: want a loss")
+			case c.Exchange != "":
+				return nil, fmt.Errorf("its columns exchange parts: want the loss without %s", c.Exchange)
+			}
+			return WithExchanges(c, exchangesOf(p)...), nil
+		}),
 	}
-	if o.Exchange != "" {
-		return nil, fmt.Errorf("its columns exchange parts: want the loss without %s", o.Exchange)
-	}
-	var out []Cell
-	for _, c := range onBoth(p, ownRow(o)) {
-		out = append(out, WithExchanges(c, exchangesOf(p)...)...)
-	}
-	return out, nil
 }
 
 // losses shows what exchanging one part does to published losses.

@@ -130,7 +130,7 @@ func (r *Report) tellSetting(p presets.Preset) {
 func TakingRows() []string {
 	var out []string
 	for _, s := range allStudies() {
-		if s.Own != nil {
+		if !s.Fixed {
 			out = append(out, s.Name)
 		}
 	}
@@ -161,10 +161,6 @@ func Cells(name string, q report.Request) ([]Cell, error) {
 	s, err := all[i].With(q.Preset, q.Rows)
 	if err != nil {
 		return nil, err
-	}
-	if name == "table5" {
-		all := s.Cells
-		s.Cells = func(p presets.Preset) []Cell { return Present(all(p)) }
 	}
 	cells, err := s.Specs(q.Preset, q.Seeds)
 	if err != nil {

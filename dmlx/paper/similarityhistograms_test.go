@@ -23,10 +23,8 @@ func portraitStudy() (Study, presets.Preset) {
 	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2,
 		Dim: 8, Epochs: 7, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2,
 		ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
-	return Study{Name: "test", Cells: func(p presets.Preset) []Cell {
-		return append(setsAcross(p, []string{"cos"}, func(string) string { return "cos/con/con" }),
-			Cell{Row: "wild", Column: "minicar", Data: "minicar", Objective: presets.Objective{LR: 1e30}})
-	}}, p
+	return listed(Cell{Row: "cos", Objective: presets.Named("cos/con/con")},
+		Cell{Row: "wild", Column: "minishop", Data: "minishop", Objective: presets.Objective{LR: 1e30}}), p
 }
 
 // histogramsOfStudy returns the histograms of a study's cells.

@@ -17,15 +17,20 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Study is a table of the paper as a list of cells to compare. It only enumerates the runs; [Reproduce] trains them.
+// Study is a table of the paper as rows, each with its cells to compare. It only enumerates the runs; [Reproduce]
+// trains them.
 type Study struct {
 	Name  string // "table2"
 	Title string
-	// Cells lists the table's cells, row by row, for a preset.
-	Cells func(p presets.Preset) []Cell
-	// Own, if not nil, lists the cells of a row of the user's own; see [Study.With]. It returns an error for an objective
-	// that the table cannot have.
-	Own func(p presets.Preset, o presets.Objective) ([]Cell, error)
+	// Rows lists the table's rows for a preset: objectives on no data set yet.
+	Rows func(p presets.Preset) []Cell
+	// Expand returns the cells of a row, of the table or of the user's own. It returns an error for an objective that the
+	// table cannot have.
+	Expand func(p presets.Preset, row Cell) ([]Cell, error)
+	// Fixed says that the study takes no rows of the user's own; see [Study.With].
+	Fixed bool
+	// Present leaves out the data sets that are not on this machine.
+	Present bool
 	// Sweep says that the study takes the preset's fewer seeds, since it has many cells.
 	Sweep bool
 	// AtMost is the largest number of the preset's seeds that the study takes, 0 for all.
@@ -159,6 +164,48 @@ func OnBothSets(p presets.Preset, rules ...string) []Cell {
 	return out
 }
 
+// ruleRows returns rows of rules, which are named after a part of them.
+func ruleRows(rules []string, name scores.Column) []Cell {
+	out := make([]Cell, len(rules))
+	for i, rule := range rules {
+		out[i] = Cell{Row: name.Of(ruleOf(rule)), Objective: presets.Named(rule)}
+	}
+	return out
+}
+
+// expanded returns a [Study.Expand] that has some cells for a row on each of the preset's data sets.
+func expanded(of func(p presets.Preset, c Cell) ([]Cell, error)) func(presets.Preset, Cell) ([]Cell, error) {
+	return func(p presets.Preset, row Cell) (out []Cell, err error) {
+		for _, c := range onBoth(p, row) {
+			cells, err := of(p, c)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, cells...)
+		}
+		return out, nil
+	}
+}
+
+// across is the [Study.Expand] of a table whose columns are the data sets.
+func across(p presets.Preset, row Cell) ([]Cell, error) {
+	cells := onBoth(p, row)
+	for i := range cells {
+		cells[i].Column = cells[i].Data
+	}
+	return cells, nil
+}
+
+// byPart is the [Study.Expand] of a table whose columns are parts of rules. A row of the user's own has none.
+func byPart(column scores.Column) func(presets.Preset, Cell) ([]Cell, error) {
+	return func(p presets.Preset, row Cell) ([]Cell, error) {
+		if !row.Own {
+			row.Column = column.Of(ruleOf(row.Rule))
+		}
+		return onBoth(p, row), nil
+	}
+}
+
 // Rules returns the names of all combinations of directions, pair weights and triplet weights, the last changing first.
 func Rules(directions, pairs, triplets []string) []string {
 	var out []string
@@ -235,6 +282,25 @@ func (t *Table) Provenance() string {
 	return p.String()
 }
 
+// Cells lists the study's cells for a preset by data set, and there row by row.
+func (s Study) Cells(p presets.Preset) ([]Cell, error) {
+	var out []Cell
+	var sets []string
+	for _, row := range s.Rows(p) {
+		cells, err := s.Expand(p, row)
+		if err != nil {
+			return nil, fmt.Errorf("%s in %s: %w", row.Objective, s.Name, err)
+		}
+		for _, c := range cells {
+			out, sets = append(out, c), runs.AddNew(sets, c.Data)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Cell) int {
+		return cmp.Compare(slices.Index(sets, a.Data), slices.Index(sets, b.Data))
+	})
+	return out, nil
+}
+
 // Specs returns the study's cells with the specs of each, one per seed. Without seeds it takes the preset's.
 func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 	if seeds == nil {
@@ -245,62 +311,44 @@ func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 			seeds = seeds[:min(s.AtMost, len(seeds))]
 		}
 	}
-	return Specify(p, s.Cells(p), seeds)
+	cells, err := s.Cells(p)
+	if err != nil {
+		return nil, err
+	}
+	if s.Present {
+		cells = Present(cells)
+	}
+	return Specify(p, cells, seeds)
 }
 
-// With returns the study with rows of the user's own after those of each data set. A row that the study has already is
-// left out: a rule by its name, at the preset's rate. It returns an error if the study takes none or cannot have one.
-func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
-	if len(rows) == 0 {
+// With returns the study with rows of the user's own after its own. A row that the study has already is left out: a
+// rule or loss by its name, at the preset's rate. It returns an error if the study takes none or cannot have one.
+func (s Study) With(p presets.Preset, own []presets.Objective) (Study, error) {
+	if len(own) == 0 {
 		return s, nil
 	}
-	if s.Own == nil {
+	if s.Fixed {
 		return s, fmt.Errorf("%s takes no rows of your own", s.Name)
 	}
-	cells := s.Cells(p)
-	for i, o := range rows {
-		if slices.ContainsFunc(rows[:i], func(other presets.Objective) bool {
+	rows := s.Rows(p)
+	for i, o := range own {
+		if slices.ContainsFunc(own[:i], func(other presets.Objective) bool {
 			return other.String() == o.String() && other.Label == o.Label
 		}) {
 			return s, fmt.Errorf("%s is given twice as a row: give each a label of its own", o)
 		}
-		own, err := s.Own(p, o)
-		if err != nil {
-			return s, fmt.Errorf("%s in %s: %w", o, s.Name, err)
-		}
-		for _, c := range own {
-			if !slices.ContainsFunc(cells, func(there Cell) bool { return there.same(c, o) }) {
-				cells = insert(cells, c)
-			}
+		plain := o.Label == "" && o.LR == 0 && !o.Custom()
+		if !plain || !slices.ContainsFunc(rows, func(c Cell) bool { return !c.Own && c.String() == o.String() }) {
+			rows = append(rows, Cell{Row: cmp.Or(o.Label, o.String()), Objective: o, Own: true})
 		}
 	}
-	s.Cells = func(presets.Preset) []Cell { return slices.Clone(cells) }
-	return s, nil
+	s.Rows = func(presets.Preset) []Cell { return rows }
+	_, err := s.Cells(p)
+	return s, err
 }
 
 // own reports whether the cell is no rule of the paper: one of the user's own, a loss, or a rule with a miner.
 func (c Cell) own() bool { return c.Own || !c.IsRule() || c.Miner != "" }
-
-// ownRow returns a cell without a data set of an objective of the user's own.
-func ownRow(o presets.Objective) Cell {
-	return Cell{Row: cmp.Or(o.Label, o.String()), Objective: o, Own: true}
-}
-
-// same reports whether a cell of a study trains what one of the user's own does, of an objective o.
-func (c Cell) same(own Cell, o presets.Objective) bool {
-	return !c.Own && o.Label == "" && o.LR == 0 && !o.Custom() && c.Data == own.Data && c.String() == own.String()
-}
-
-// insert adds a cell after the last one of its data set.
-func insert(cells []Cell, c Cell) []Cell {
-	at := len(cells)
-	for i, there := range cells {
-		if there.Data == c.Data {
-			at = i + 1
-		}
-	}
-	return slices.Insert(cells, at, c)
-}
 
 // Specify returns cells with the specs of each, one per seed, at a preset. It returns an error for a cell whose rule,
 // loss or data set cannot be had; nothing is trained.

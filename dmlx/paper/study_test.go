@@ -139,6 +139,17 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// listed returns a study of some rows. Those with a data set are cells as they are.
+func listed(rows ...Cell) Study {
+	return Study{Name: "test", Rows: func(presets.Preset) []Cell { return rows },
+		Expand: func(p presets.Preset, row Cell) ([]Cell, error) {
+			if row.Data == "" {
+				return across(p, row)
+			}
+			return []Cell{row}, nil
+		}}
+}
+
 func TestReproduce(t *testing.T) {
 	s, _ := runstest.Store(t)
 	p, _ := presets.Parse("smoke")
@@ -146,10 +157,10 @@ func TestReproduce(t *testing.T) {
 	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2,
 		Dim: 8, Epochs: 1, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2,
 		ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
-	study := Study{Name: "test", Cells: func(p presets.Preset) []Cell {
-		return append(setsAcross(p, []string{"a", "a again"}, func(string) string { return "cos/con/con" }),
-			Cell{Row: "wild", Column: "minicar", Data: "minicar", Objective: presets.Objective{LR: 1e30}})
-	}}
+	a := Cell{Row: "a", Objective: presets.Named("cos/con/con")}
+	same := a
+	same.Row = "a again"
+	study := listed(a, same, Cell{Row: "wild", Column: "minicar", Data: "minicar", Objective: presets.Objective{LR: 1e30}})
 	opened := 0
 	choose := func() (*train.Trainer, error) { opened++; return runstest.Go(), nil }
 	o := runs.Options{Jobs: 2, Seeds: []uint64{1, 2}, Progress: func(runs.Progress) {}}
@@ -174,14 +185,13 @@ func TestReproduce(t *testing.T) {
 	if line := table.Provenance(); !strings.Contains(line, "preset smoke") || !strings.Contains(line, "go") {
 		t.Error(line)
 	}
-	sweep := Study{Name: "test", Sweep: true, Cells: func(p presets.Preset) []Cell {
-		c := Cell{Row: "a", Column: "minicar", Data: "minicar", Objective: presets.Named("cos/con/con")}
-		held := c
-		held.Adjust = func(s *runs.Spec) { s.HeldOut = 2 }
-		p.Sets["minicar"] = presets.Size{TrainClasses: 6, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8,
-			Epochs: 1, StepsPerEpoch: 2}
-		return []Cell{c, held}
-	}}
+	a.Column, a.Data = "minicar", "minicar"
+	held := a
+	held.Adjust = func(s *runs.Spec) { s.HeldOut = 2 }
+	sweep := listed(a, held)
+	sweep.Sweep = true
+	p.Sets["minicar"] = presets.Size{TrainClasses: 6, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8,
+		Epochs: 1, StepsPerEpoch: 2}
 	have, err := Reproduce(t.Context(), choose, s, sweep, p, runs.Options{CachedOnly: true})
 	if err != nil || have.Missing != 2 || len(have.Cells[0].Runs) != 0 ||
 		!strings.Contains(have.Provenance(), "2 of 2 runs not trained yet") {

@@ -11,15 +11,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// rateSweep returns a row for each rule on each data set, with a column for each learning rate of one of Tables 6 to 8.
-func rateSweep(p presets.Preset, table int, rules []string) []Cell {
-	var out []Cell
-	for _, c := range OnBothSets(p, rules...) {
-		out = append(out, AtRates(p, c, p.SweepRates(table, c.Data, c.Rule)...)...)
-	}
-	return out
-}
-
 // AtRates returns a cell at each of some learning rates. Its runs hold training classes out, one in
 // [presets.SweepHeldOut], so that a rate can be chosen by these or, as in the paper, by the recall on the test classes.
 // The runs of the paper preset hold none out, so that they follow the paper's own protocol.
@@ -58,19 +49,12 @@ func SweepRates(p presets.Preset, table int, c Cell) ([]float64, error) {
 	return rates, nil
 }
 
-// ownSweep returns the cells of a row of the user's own, at the rates of [SweepRates].
-func ownSweep(table int) func(presets.Preset, presets.Objective) ([]Cell, error) {
-	return func(p presets.Preset, o presets.Objective) ([]Cell, error) {
-		var out []Cell
-		for _, c := range onBoth(p, ownRow(o)) {
-			rates, err := SweepRates(p, table, c)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, AtRates(p, c, rates...)...)
-		}
-		return out, nil
-	}
+// atSweepRates is the [Study.Expand] of one of Tables 6 to 8: a column for each of the [SweepRates].
+func atSweepRates(table int) func(presets.Preset, Cell) ([]Cell, error) {
+	return expanded(func(p presets.Preset, c Cell) ([]Cell, error) {
+		rates, err := SweepRates(p, table, c)
+		return AtRates(p, c, rates...), err
+	})
 }
 
 // sweepTable reproduces one of Tables 6 to 8: the table, its curves, the two protocols that choose a rate with the

@@ -9,10 +9,9 @@ import (
 func table3Study() Study {
 	return Study{
 		Name: "table3", Title: "Pair weights, with the Euclidean and the cosine direction and T = con: Recall@1",
-		Own: ownOnBoth(alone),
-		Cells: func(p presets.Preset) []Cell {
-			rules := Rules([]string{"euc", "cos"}, pairWeights, []string{"con"})
-			return named(OnBothSets(p, rules...), scores.Pair, scores.Direction)
+		Expand: byPart(scores.Direction),
+		Rows: func(presets.Preset) []Cell {
+			return ruleRows(Rules([]string{"euc", "cos"}, pairWeights, []string{"con"}), scores.Pair)
 		},
 	}
 }

@@ -9,10 +9,9 @@ import (
 func table4Study() Study {
 	return Study{
 		Name: "table4", Title: "Triplet weights, with constant and linear pair weights and the cosine direction: Recall@1",
-		Own: ownOnBoth(alone),
-		Cells: func(p presets.Preset) []Cell {
-			rules := Rules([]string{"cos"}, []string{"con", "lin"}, tripletWeights)
-			return named(OnBothSets(p, rules...), scores.Triplet, scores.Pair)
+		Expand: byPart(scores.Pair),
+		Rows: func(presets.Preset) []Cell {
+			return ruleRows(Rules([]string{"cos"}, []string{"con", "lin"}, tripletWeights), scores.Triplet)
 		},
 	}
 }

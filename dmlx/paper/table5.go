@@ -61,14 +61,21 @@ func atBatches(p presets.Preset, of Cell, factors ...int) []Cell {
 // same size move the weights less, and that effect is not one of the batch.
 func Table5() Study {
 	return Study{
-		Name: "table5", Title: "The state of the art: Recall@K", AtMost: table5Seeds,
-		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) { return atBatches(p, ownRow(o), 1), nil },
-		Cells: func(p presets.Preset) []Cell {
+		Name: "table5", Title: "The state of the art: Recall@K", AtMost: table5Seeds, Present: true,
+		Rows: func(presets.Preset) []Cell {
 			var out []Cell
 			for _, r := range table5Rules {
-				out = append(out, AtBatches(p, r.method, r.rule, r.factors...)...)
+				out = append(out, Cell{Row: r.method, Method: r.method, Objective: presets.Named(r.rule)})
 			}
 			return out
+		},
+		Expand: func(p presets.Preset, row Cell) ([]Cell, error) {
+			for _, r := range table5Rules {
+				if r.method == row.Method {
+					return atBatches(p, row, r.factors...), nil
+				}
+			}
+			return atBatches(p, row, 1), nil
 		},
 	}
 }
@@ -154,12 +161,14 @@ func table5(ctx context.Context, q report.Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := s.Cells(q.Preset)
+	all, err := s.Cells(q.Preset)
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range MissingSets(all) {
 		papers.Notes = append(papers.Notes, "Not run: "+m.Error()+".")
 	}
-	s.Cells = func(presets.Preset) []Cell { return Present(all) }
-	if len(s.Cells(q.Preset)) == 0 {
+	if len(Present(all)) == 0 {
 		papers.Provenance = "the paper's own numbers; nothing was run"
 		return &Report{Report: report.Report{Title: s.Title, Provenance: papers.Provenance,
 			Parts: []report.Part{{Of: papers}}}}, nil
