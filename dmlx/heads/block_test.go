@@ -3,12 +3,17 @@ package heads
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -27,11 +32,13 @@ func newTestAlgebra(t *testing.T) *algebra {
 	return a
 }
 
-// The linear map of a block is what its coordinates and its trained matrix say, cut or not.
-func TestLinearOfBlock(t *testing.T) {
+// The layers of a head are what its block's coordinates and trained weights say, cut or not, with a hidden layer or
+// without, also for features that were scaled and shifted.
+func TestLayersOfBlock(t *testing.T) {
 	t.Parallel()
 	a, rng := newTestAlgebra(t), rand.New(rand.NewPCG(1, 2))
 	rows := featureRows{newMatrix(108, 70), make([]int64, 108)}
+	scale, shift := make([]float32, rows.cols), make([]float32, rows.cols)
 	for i := range rows.rows {
 		rows.labels[i] = int64(i / 12)
 		for j := range rows.cols {
@@ -40,27 +47,29 @@ func TestLinearOfBlock(t *testing.T) {
 				noise = 2
 			}
 			rows.row(i)[j] = float32(center + noise*rng.NormFloat64())
+			scale[j], shift[j] = 2+float32(j%3), -1.5
 		}
 	}
 	m, err := momentsOf(a, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dim := range []int{70, 66, 20} {
+	for _, o := range []Options{{Dim: 70}, {Dim: 66}, {Dim: 20}, {Dim: 70, Hidden: 9}, {Dim: 66, Hidden: 9},
+		{Dim: 64, Hidden: 5}, {Dim: 20, Hidden: 9}} {
 		for i := range 2 + len(shrinkages) {
 			start, err := m.start(a, i)
 			if err != nil {
 				t.Fatal(err)
 			}
-			block, err := newBlock(a, start, rows, dim)
+			block, err := newBlock(a, start, rows, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			trained := make([]float32, block.K*block.K)
+			trained := block.Initial(3)
 			for i := range trained {
-				trained[i] = float32(rng.NormFloat64())
+				trained[i] += float32(rng.NormFloat64())
 			}
-			weight, bias := block.linear(trained)
+			layers := block.Layers(trained, scale, shift)
 			inner := func(x [][]float64) (out []float64) {
 				for i := range 5 {
 					for j := range 5 {
@@ -69,38 +78,184 @@ func TestLinearOfBlock(t *testing.T) {
 				}
 				return out
 			}
-			var direct, linear [][]float64
+			var direct, byLayers [][]float64
 			for i := range 5 {
 				z := block.Data.Train.(*samples.Array).Values[i*block.Width : (i+1)*block.Width]
-				var moved, mapped []float64
-				for r := range block.K {
-					sum := 0.0
-					for j := range block.K {
-						sum += float64(trained[r*block.K+j]) * float64(z[j])
-					}
-					moved = append(moved, sum)
-				}
+				moved := movedByHand(block, trained, z[:block.K])
 				for _, v := range z[block.K:] {
 					moved = append(moved, float64(v))
 				}
-				for r := range bias {
-					sum := bias[r]
-					for j, w := range weight.RawRowView(r) {
-						sum += w * float64(rows.row(i)[j])
+				x := make([]float64, rows.cols)
+				for j, v := range rows.row(i) {
+					x[j] = float64(v*scale[j] + shift[j])
+				}
+				out := apply(layers[0], x)
+				if o.Hidden > 0 {
+					units := apply(layers[1], x)
+					for i, v := range units {
+						units[i] = max(v, 0)
 					}
-					mapped = append(mapped, sum)
+					floats.Add(out, apply(layers[2], units))
 				}
-				if len(mapped) != dim {
-					t.Fatalf("%d dimensions, want %d", len(mapped), dim)
+				if len(out) != o.Dim {
+					t.Fatalf("%d dimensions, want %d", len(out), o.Dim)
 				}
-				direct, linear = append(direct, moved), append(linear, mapped)
+				direct, byLayers = append(direct, moved), append(byLayers, out)
 			}
 			want := inner(direct)
-			for k, v := range inner(linear) {
+			for k, v := range inner(byLayers) {
 				if math.Abs(v-want[k]) > 2e-4 {
-					t.Fatalf("dim %d, start %d: cosine %g, want %g", dim, i, v, want[k])
+					t.Fatalf("%+v, start %d: cosine %g, want %g", o, i, v, want[k])
 				}
 			}
+		}
+	}
+}
+
+// apply is a linear layer by hand.
+func apply(l onnx.Linear, x []float64) []float64 {
+	out := make([]float64, len(l.Bias))
+	for i, b := range l.Bias {
+		out[i] = float64(b)
+		for j, v := range x {
+			out[i] += float64(l.Weight[i*len(x)+j]) * v
+		}
+	}
+	return out
+}
+
+// movedByHand are the first coordinates behind a block.
+func movedByHand(b *Block, weights []float32, x []float32) (out []float64) {
+	row := func(w []float32, i, n int, x []float64) (sum float64) {
+		for j, v := range x {
+			sum += float64(w[i*n+j]) * v
+		}
+		return sum
+	}
+	first := make([]float64, len(x))
+	for j, v := range x {
+		first[j] = float64(v)
+	}
+	if b.hidden == 0 {
+		for i := range b.K {
+			out = append(out, row(weights, i, b.K, first))
+		}
+		return out
+	}
+	in, bias, last := weights[:b.hidden*b.K], weights[b.hidden*b.K:][:b.hidden], weights[b.hidden*(b.K+1):]
+	var units []float64
+	for i := range b.hidden {
+		units = append(units, max(0, row(in, i, b.K, first)+float64(bias[i])))
+	}
+	for i := range b.K {
+		out = append(out, first[i]+row(last, i, b.hidden, units))
+	}
+	return out
+}
+
+// A block is the identity at first, also with a hidden layer; its graph and its gradients are those by hand on both
+// backends, and what ranks held-out rows is the same.
+func TestBlockEmbeds(t *testing.T) {
+	t.Parallel()
+	a, rng := newTestAlgebra(t), rand.New(rand.NewPCG(5, 6))
+	x := newMatrix(3, 6)
+	for i := range x.values {
+		x.values[i] = float32(rng.NormFloat64())
+	}
+	backends := []*backend.Choice{}
+	for _, open := range []func() (*backend.Choice, error){backend.Open, backend.OpenLight} {
+		b, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		backends = append(backends, b)
+	}
+	for _, b := range backends {
+		for _, hidden := range []int{0, 5} {
+			block := &Block{K: 4, Width: 6, hidden: hidden}
+			store := model.NewStore()
+			exec, err := model.NewExec(b.Backend, store, func(scope *model.Scope, x *Node) []*Node {
+				y := block.Embed(scope, x)
+				var w []*Node
+				for _, v := range block.Weights() {
+					w = append(w, store.GetVariable("/block/"+v.Name).NodeValue(x))
+				}
+				return append([]*Node{y}, Gradient(ReduceAllSum(Sin(y)), w...)...)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			embed := func(weights []float32) (y []float32, gradient []float32) {
+				rest := weights
+				for _, v := range block.Weights() {
+					n := 1
+					for _, d := range v.Dims {
+						n *= d
+					}
+					value := tensors.FromFlatDataAndDimensions(rest[:n:n], v.Dims...)
+					if old := store.GetVariable("/block/" + v.Name); old == nil {
+						store.VariableWithValue("/block/"+v.Name, value)
+					} else if err := old.SetValue(value); err != nil {
+						t.Fatal(err)
+					}
+					rest = rest[n:]
+				}
+				out, err := exec.Call(tensors.FromFlatDataAndDimensions(x.values, 3, 6))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, g := range out[1:] {
+					gradient = append(gradient, tensors.MustCopyFlatData[float32](g)...)
+				}
+				return tensors.MustCopyFlatData[float32](out[0]), gradient
+			}
+			weights := block.Initial(3)
+			first, _ := embed(weights)
+			for i, v := range first {
+				if math.Abs(float64(v-x.values[i])) > 1e-6 {
+					t.Fatalf("%s, %d units: value %d is %g at first, want %g", b.Name, hidden, i, v, x.values[i])
+				}
+			}
+			for i := range weights {
+				weights[i] += float32(rng.NormFloat64())
+			}
+			sum := func(weights []float32) (sum float64) {
+				for i := range 3 {
+					for _, v := range movedByHand(block, weights, x.row(i)[:4]) {
+						sum += math.Sin(v)
+					}
+				}
+				return sum
+			}
+			got, gradient := embed(weights)
+			firstColumns := newMatrix(3, 4)
+			for i := range 3 {
+				copy(firstColumns.row(i), x.row(i))
+			}
+			moved, err := block.moved(a, firstColumns, weights)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				for j, want := range movedByHand(block, weights, x.row(i)[:4]) {
+					if g, m := got[i*6+j], moved.row(i)[j]; math.Abs(float64(g)-want) > 1e-5 || math.Abs(float64(m)-want) > 1e-5 {
+						t.Errorf("%s, %d units: (%d, %d) is %g in the graph and %g elsewhere, want %g", b.Name, hidden, i, j, g, m,
+							want)
+					}
+				}
+			}
+			const h = 1e-3
+			for i := range weights {
+				up, down := slices.Clone(weights), slices.Clone(weights)
+				up[i] += h
+				down[i] -= h
+				want := (sum(up) - sum(down)) / float64(up[i]-down[i])
+				if math.Abs(float64(gradient[i])-want) > 2e-3*max(1, math.Abs(want)) {
+					t.Errorf("%s, %d units: gradient %d is %g, want %g", b.Name, hidden, i, gradient[i], want)
+				}
+			}
+			exec.Finalize()
+			store.Finalize()
 		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
-// ChosenStart is the value of [Head].Start for a head whose start, rate and number of steps are chosen.
-const ChosenStart = "chosen"
+// ChosenStart is the value of [Head].Start for a head whose start, rate and number of steps are chosen. "chosen" was an
+// earlier version, whose numbers were others in the last digits.
+const ChosenStart = "chosen-2"
 
 // relativeRates are the rates that are tried: shares of its length by which a block moves in a step at first.
 var relativeRates = []float64{0.0015, 0.005, 0.015}
@@ -70,15 +71,17 @@ type Rates struct{ Block, Proxies float64 }
 type Trainer interface {
 	// Set says which blocks are trained from here on. It reports false if the classes of one do not fill a batch.
 	Set(blocks []*Block) (fits bool, err error)
-	// Whole returns for each block the rates at which block and proxies would move by all their length in a step.
+	// Whole returns for each block the rates at which block and proxies would move by all their length in a step, where
+	// that of a block is the length of the identity, √K.
 	Whole(ctx context.Context) ([]Rates, error)
-	// Train trains each block by its rates, and calls after with the matrices [K, K] of all after each epoch.
+	// Train trains each block by its rates, and calls after with the weights of all after each epoch.
 	Train(ctx context.Context, rates []Rates, after func(epoch int, trained [][]float32) error) error
 }
 
 // Options are those of [Choose].
 type Options struct {
 	Dim                   int // Of the embeddings, at most that of the features.
+	Hidden                int // Units of the hidden layer, 0 without one.
 	Epochs, StepsPerEpoch int // The longest training that is tried.
 	Trainer               Trainer
 }
@@ -104,63 +107,61 @@ func Choose(
 	if err != nil {
 		return nil, err
 	}
-	folds, err := foldsOf(a, rows)
+	folds, err := foldsOf(a, rows, whole)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{Choice: Choice{Folds: len(folds)}}
-	best := 0
-	if len(folds) > 0 {
-		if best, err = p.chooseStart(ctx, a, folds); err != nil {
-			return nil, err
-		}
+	best, starts, err := p.chooseStart(ctx, a, folds)
+	if err != nil {
+		return nil, err
 	}
 	start, err := whole.start(a, best)
 	if err != nil {
 		return nil, err
 	}
 	p.Start, p.Shrinkage = start.Name, start.Shrinkage
-	if p.Block, err = newBlock(a, start, rows, o.Dim); err != nil {
+	if p.Block, err = newBlock(a, start, rows, o); err != nil {
 		return nil, err
 	}
 	if len(folds) > 1 {
-		err = p.chooseTraining(ctx, a, o, folds, best)
+		err = p.chooseTraining(ctx, a, o, rows, folds, starts)
 	}
 	return p, err
 }
 
-// chooseStart returns the number of the best start.
-func (c *Choice) chooseStart(ctx context.Context, a *algebra, folds []fold) (best int, err error) {
-	means := make([]scores, 2+len(shrinkages))
-	for _, f := range folds {
-		for i := range means {
-			start, err := f.train.start(a, i)
-			if err != nil || ctx.Err() != nil {
-				return 0, errors.Join(err, ctx.Err())
+// chooseStart returns the number of the best start, and that start by the classes of each fold.
+func (c *Choice) chooseStart(ctx context.Context, a *algebra, folds []fold) (best int, starts []headStart, err error) {
+	for i := range 2 + len(shrinkages) {
+		var mean scores
+		tried := make([]headStart, len(folds))
+		for k, f := range folds {
+			if tried[k], err = f.start(a, i); err != nil || ctx.Err() != nil {
+				return 0, nil, errors.Join(err, ctx.Err())
 			}
-			z, err := start.apply(a, f.held.matrix)
+			z, err := tried[k].apply(a, f.held.matrix)
 			if err != nil {
-				return 0, err
+				return 0, nil, err
 			}
-			products, err := a.times(z, z)
+			products, err := a.gram(z)
 			if err != nil {
-				return 0, err
+				return 0, nil, err
 			}
 			r, err := rank(products, f.held.labels)
 			if err != nil {
-				return 0, err
+				return 0, nil, err
 			}
-			means[i].mapR += r.mapR / float64(len(folds))
-			means[i].recall += r.recall / float64(len(folds))
+			mean.mapR += r.mapR / float64(len(folds))
+			mean.recall += r.recall / float64(len(folds))
+		}
+		if i == 0 {
+			c.FeaturesRecall = mean.recall
+		}
+		if i == 0 || mean.mapR > c.StartMAPAtR {
+			best, starts, c.StartMAPAtR, c.StartRecall = i, tried, mean.mapR, mean.recall
 		}
 	}
-	for i, m := range means {
-		if m.mapR > means[best].mapR {
-			best = i
-		}
-	}
-	c.StartMAPAtR, c.StartRecall, c.FeaturesRecall = means[best].mapR, means[best].recall, means[0].recall
-	return best, nil
+	return best, starts, nil
 }
 
 // lengths are the numbers of epochs that are tried: a tenth, three tenths, and all.
@@ -169,20 +170,18 @@ func lengths(epochs int) []int {
 }
 
 // chooseTraining chooses rate and number of epochs.
-func (p *Plan) chooseTraining(ctx context.Context, a *algebra, o Options, folds []fold, best int) error {
+func (p *Plan) chooseTraining(
+	ctx context.Context, a *algebra, o Options, rows featureRows, folds []fold, starts []headStart,
+) (err error) {
 	blocks, held, base := make([]*Block, len(folds)), make([]heldBlock, len(folds)), make([]scores, len(folds))
 	for i, f := range folds {
-		start, err := f.train.start(a, best)
-		if err != nil {
-			return err
-		}
-		if blocks[i], err = newBlock(a, start, f.train.rows, o.Dim); err != nil {
+		if blocks[i], err = newBlock(a, starts[i], rows.some(f.train), o); err != nil {
 			return err
 		}
 		if held[i], err = blocks[i].held(a, f); err != nil {
 			return err
 		}
-		if base[i], err = held[i].rank(a, IdentityMatrix(blocks[i].K)); err != nil {
+		if base[i], err = held[i].rank(a, blocks[i].Initial(0)); err != nil {
 			return err
 		}
 		p.Price -= base[i].recall / float64(len(folds))

@@ -42,7 +42,7 @@ func Read(weights []byte) (*Trained, error) {
 	if n, _ := fmt.Sscanf(meta["model"], "head %s %d %d", &text, &t.Features, &t.Dim); n != 3 {
 		return nil, nil
 	}
-	if t.head, err = Parse(text); err != nil {
+	if t.head, err = parse(text, ""); err != nil {
 		return nil, fmt.Errorf("metadata model: %w", err)
 	}
 	for _, l := range t.head.layers(t.Features, t.Dim) { // Before memory is taken for them.
@@ -108,13 +108,17 @@ func (t *Trained) ONNX() ([]byte, error) {
 	}
 	defer store.Finalize()
 	var layers []onnx.Linear
+	var skip *onnx.Linear
 	for _, l := range t.head.layers(t.Features, t.Dim) {
 		value := func(name string) []float32 {
 			return tensors.MustCopyFlatData[float32](store.GetVariable("/" + l.name + "/" + name).MustValue())
 		}
 		layers = append(layers, onnx.Linear{Name: l.name, Weight: value("weight"), Bias: value("bias")})
 	}
-	return onnx.WriteLayers(t.Features, t.data.Scale, t.data.Shift, layers, meta)
+	if t.head.adds() {
+		skip, layers = &layers[0], layers[1:]
+	}
+	return onnx.WriteLayers(t.Features, t.data.Scale, t.data.Shift, skip, layers, meta)
 }
 
 // Embed returns the embeddings [n, Dim] of features [n, Features]. It returns an error if one is not finite.

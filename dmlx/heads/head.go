@@ -1,6 +1,6 @@
 // Package heads has small networks from frozen features to embeddings. [Parse] reads a [Head] from text. [Choose]
-// chooses the start of a linear head, and the rate and length of its training, on classes held out; package train
-// trains it. [Read] reads a trained head from its weights, and [References] says what the features reach without one.
+// chooses the start of a head, and the rate and length of its training, on classes held out; package train trains it.
+// [Read] reads a trained head from its weights, and [References] says what the features reach without one.
 //
 // block.go has the coordinates in which a chosen head is trained, start.go those of its start, and matrix.go multiplies
 // matrices on a backend.
@@ -22,39 +22,45 @@ import (
 type Head struct {
 	// Hidden is the number of units of the hidden layer, with ReLU behind it; 0 for a linear layer alone.
 	Hidden int
-	// Start is [ChosenStart] or "", for a random one.
+	// Start is [ChosenStart] or "", for a random one. A head with a chosen start and a hidden layer adds what comes out of
+	// that to a linear layer, by which it starts.
 	Start string
 }
 
 const linearHead, mlpHead, mlpHidden, maxHidden = "linear", "mlp", 512, 1 << 14
 
-// Parse reads a head: "linear", of which start and training are chosen on classes held out, "linear?start=random",
-// or "mlp?hidden=256" with one hidden layer, of 512 units by default, which starts at random.
-func Parse(text string) (Head, error) {
+// Values of the option start.
+const chosenText, randomText = "chosen", "random"
+
+// Parse reads a head: "linear" or, with one hidden layer of 512 units by default, "mlp?hidden=256". Start and training
+// are chosen on classes held out, unless a head starts at random: "linear?start=random".
+func Parse(text string) (Head, error) { return parse(text, ChosenStart) }
+
+// parse is [Parse] with the start of a head whose text says nothing about it.
+func parse(text, start string) (Head, error) {
 	name, options, asked := strings.Cut(text, "?")
-	h := Head{}
-	var known []query.Option
+	h := Head{Start: start}
+	known := []query.Option{{Name: "start", Text: func(value string) error {
+		switch value {
+		case chosenText:
+			h.Start = ChosenStart
+		case randomText:
+			h.Start = ""
+		default:
+			return fmt.Errorf("want %s or %s", chosenText, randomText)
+		}
+		return nil
+	}}}
 	switch name {
 	case linearHead:
-		h.Start = ChosenStart
-		known = []query.Option{{Name: "start", Text: func(value string) error {
-			switch value {
-			case ChosenStart:
-			case randomStart:
-				h.Start = ""
-			default:
-				return fmt.Errorf("want %s or %s", ChosenStart, randomStart)
-			}
-			return nil
-		}}}
 	case mlpHead:
 		h.Hidden = mlpHidden
-		known = []query.Option{{Name: "hidden", Text: func(value string) (err error) {
+		known = append(known, query.Option{Name: "hidden", Text: func(value string) (err error) {
 			if h.Hidden, err = strconv.Atoi(value); err != nil || h.Hidden < 1 || h.Hidden > maxHidden {
 				return fmt.Errorf("want a whole number from 1 to %d", maxHidden)
 			}
 			return nil
-		}}}
+		}})
 	default:
 		return h, fmt.Errorf("head %q: there is no %q; there are %s and %s, as in %s?hidden=256", text, name, linearHead,
 			mlpHead, mlpHead)
@@ -68,27 +74,38 @@ func Parse(text string) (Head, error) {
 	return h, nil
 }
 
-// randomStart is the start of a linear head in its text form.
-const randomStart = "random"
-
 // String returns the canonical text, which [Parse] reads.
 func (h Head) String() string {
-	if h.Hidden == 0 && h.Start == "" {
-		return linearHead + "?start=" + randomStart
+	if h.Start == "" {
+		return h.text("start=" + randomText)
 	}
 	return h.Layers()
 }
 
-// Layers returns the canonical text without the start, which is no part of a trained head.
-func (h Head) Layers() string {
+// Layers returns the canonical text without the start.
+func (h Head) Layers() string { return h.text() }
+
+// Identity identifies the network of a trained head: the start of a linear layer is no part of it.
+func (h Head) Identity(features, dim int) string {
+	text := h.Layers()
+	if h.adds() {
+		text = h.text("start=" + chosenText)
+	}
+	return fmt.Sprintf("head %s %d %d", text, features, dim)
+}
+
+func (h Head) text(options ...string) string {
 	switch h.Hidden {
 	case 0:
-		return linearHead
+		return query.Join(linearHead, options)
 	case mlpHidden:
-		return mlpHead
+		return query.Join(mlpHead, options)
 	}
-	return mlpHead + "?hidden=" + strconv.Itoa(h.Hidden)
+	return query.Join(mlpHead, append([]string{"hidden=" + strconv.Itoa(h.Hidden)}, options...))
 }
+
+// adds reports whether the hidden layer is beside a linear one.
+func (h Head) adds() bool { return h.Hidden > 0 && h.Start != "" }
 
 // layer is a linear layer as PyTorch's: weight [out, in] and bias [out].
 type layer struct {
@@ -97,10 +114,14 @@ type layer struct {
 }
 
 func (h Head) layers(features, dim int) []layer {
-	if h.Hidden == 0 {
-		return []layer{{"fc", features, dim}}
+	var all []layer
+	if h.Hidden == 0 || h.adds() {
+		all = append(all, layer{"fc", features, dim})
 	}
-	return []layer{{"fc1", features, h.Hidden}, {"fc2", h.Hidden, dim}}
+	if h.Hidden > 0 {
+		all = append(all, layer{"fc1", features, h.Hidden}, layer{"fc2", h.Hidden, dim})
+	}
+	return all
 }
 
 // Variables returns the paths of the weights, which have the names and layouts of PyTorch's Linear.
@@ -124,11 +145,13 @@ func (h Head) Init(store *model.Store, features, dim int, seed uint64) error {
 
 // Embed returns the embeddings [B, dim] of features x [B, F], before normalization.
 func (h Head) Embed(scope *model.Scope, x *Node) *Node {
-	for i, l := range h.layers(0, 0) {
-		if i > 0 {
-			x = backbone.ReLU(x)
-		}
-		x = backbone.Linear(scope.At("%s", l.name), x)
+	linear := func(name string, x *Node) *Node { return backbone.Linear(scope.At("%s", name), x) }
+	if h.Hidden == 0 {
+		return linear("fc", x)
 	}
-	return x
+	out := linear("fc2", backbone.ReLU(linear("fc1", x)))
+	if h.adds() {
+		out = Add(linear("fc", x), out)
+	}
+	return out
 }

@@ -8,9 +8,11 @@ import (
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"linear": "linear", "linear?start=chosen": "linear", "linear?start=random": "linear?start=random",
-		"linear?start=zero": "want chosen or random", "mlp": "mlp", "mlp?hidden=512": "mlp", "mlp?hidden=3": "mlp?hidden=3",
+		"linear?start=zero": "want chosen or random", "mlp": "mlp", "mlp?start=random": "mlp?start=random",
+		"mlp?hidden=3&start=random": "mlp?hidden=3&start=random", "mlp?start=random&hidden=512": "mlp?start=random",
+		"mlp?start=chosen&hidden=4": "mlp?hidden=4", "mlp?hidden=512": "mlp", "mlp?hidden=3": "mlp?hidden=3",
 		"mlp?hidden=0": "whole number from 1", "mlp?hidden=x": "whole number", "tree": "there are linear and mlp",
-		"linear?hidden=3": "there are start", "mlp?depth=3": "there are hidden", "": "there are linear",
+		"linear?hidden=3": "there are start", "mlp?depth=3": "there are start, hidden", "": "there are linear",
 	} {
 		h, err := Parse(text)
 		if err != nil {

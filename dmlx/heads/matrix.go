@@ -31,6 +31,24 @@ func float32sOf(of mat.Matrix) matrix {
 	return out
 }
 
+// denseOf is a matrix in float64.
+func denseOf(m matrix) *mat.Dense {
+	out := mat.NewDense(m.rows, m.cols, nil)
+	for i, v := range m.values {
+		out.RawMatrix().Data[i] = float64(v)
+	}
+	return out
+}
+
+// eye is the identity, with further rows of zeros.
+func eye(rows, cols int) *mat.Dense {
+	out := mat.NewDense(rows, cols, nil)
+	for i := range cols {
+		out.Set(i, i, 1)
+	}
+	return out
+}
+
 // algebra multiplies matrices on a backend.
 type algebra struct{ outer, inner *Exec }
 
@@ -65,6 +83,34 @@ func (a *algebra) times(x, y matrix) (matrix, error) {
 			return out, err
 		}
 		copy(out.values[from*y.rows:], graphs.Floats(r))
+	}
+	return out, nil
+}
+
+// gram is x xᵀ, of which only the blocks on and above the diagonal are computed.
+func (a *algebra) gram(x matrix) (matrix, error) {
+	out := newMatrix(x.rows, x.rows)
+	var chunks []*tensors.Tensor
+	for from := 0; from < x.rows; from += chunkRows {
+		chunks = append(chunks, x.chunk(from))
+	}
+	for k, left := range chunks {
+		for l, right := range chunks[k:] {
+			r, err := a.outer.Call1(left, right)
+			if err != nil {
+				return out, err
+			}
+			block := matrix{graphs.Floats(r), chunkRows, chunkRows}
+			from, to := k*chunkRows, (k+l)*chunkRows
+			for i := range min(chunkRows, x.rows-from) {
+				copy(out.row(from + i)[to:], block.row(i))
+				if l > 0 {
+					for j, v := range block.row(i)[:min(chunkRows, x.rows-to)] {
+						out.values[(to+j)*x.rows+from+i] = v
+					}
+				}
+			}
+		}
 	}
 	return out, nil
 }

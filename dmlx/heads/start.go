@@ -85,15 +85,15 @@ func (s headStart) apply(a *algebra, x matrix) (matrix, error) {
 
 // moments are mean and scatter within classes of features.
 type moments struct {
-	rows    featureRows
+	count   float64 // Of features.
 	mean    []float64
-	scatter *mat.Dense
+	scatter *mat.Dense // The sum, [F, F].
 }
 
 func momentsOf(a *algebra, r featureRows) (*moments, error) {
 	classes := samples.NumberClasses(r.labels, nil)
 	means, count := make([]float64, len(classes)*r.cols), make([]float64, len(classes))
-	m := &moments{rows: r, mean: make([]float64, r.cols)}
+	m := &moments{count: float64(r.rows), mean: make([]float64, r.cols)}
 	for i, l := range r.labels {
 		c := int(classes[l])
 		count[c]++
@@ -114,6 +114,16 @@ func momentsOf(a *algebra, r featureRows) (*moments, error) {
 	return m, err
 }
 
+// less returns the moments of all features but those of some classes.
+func (m *moments) less(some *moments) *moments {
+	out := &moments{count: m.count - some.count, mean: make([]float64, len(m.mean)), scatter: new(mat.Dense)}
+	for j := range m.mean {
+		out.mean[j] = (m.count*m.mean[j] - some.count*some.mean[j]) / out.count
+	}
+	out.scatter.Sub(m.scatter, some.scatter)
+	return out
+}
+
 // start is one of the starts that are tried: the features, those less their mean, and whitened by each shrinkage. It is
 // the features where these have no scatter within classes.
 func (m *moments) start(a *algebra, i int) (headStart, error) {
@@ -128,13 +138,14 @@ func (m *moments) start(a *algebra, i int) (headStart, error) {
 
 func (m *moments) whitened(a *algebra, shrinkage float64) (headStart, error) {
 	plain := headStart{Name: "features"}
-	average := mat.Trace(m.scatter) / float64(m.rows.cols)
+	n := len(m.mean)
+	average := mat.Trace(m.scatter) / float64(n)
 	if !(average > 1e-30) || math.IsInf(average, 0) {
 		return plain, nil
 	}
-	p := mat.NewDense(m.rows.cols, m.rows.cols, nil)
+	p := mat.NewDense(n, n, nil)
 	p.Scale((1-shrinkage)/average, m.scatter)
-	for i := range m.rows.cols {
+	for i := range n {
 		p.Set(i, i, p.At(i, i)+shrinkage)
 	}
 	root, err := a.inverseRoot(p)
@@ -146,13 +157,14 @@ func (m *moments) whitened(a *algebra, shrinkage float64) (headStart, error) {
 
 // fold is a part of the classes, with what the other classes say about features.
 type fold struct {
-	train *moments // Of the other classes.
-	held  featureRows
+	*moments       // Of the other classes.
+	train    []int // Rows of other classes.
+	held     featureRows
 }
 
-// foldsOf deals the classes of some rows out to folds, with a fixed seed. There is none for fewer than four classes, or
-// if no class has two rows.
-func foldsOf(a *algebra, r featureRows) (folds []fold, err error) {
+// foldsOf deals the classes of some rows with the given moments out to folds, with a fixed seed. There is none for
+// fewer than four classes, or if no class has two rows.
+func foldsOf(a *algebra, r featureRows, all *moments) (folds []fold, err error) {
 	rows := make(map[int64][]int)
 	for i, l := range r.labels {
 		rows[l] = append(rows[l], i)
@@ -169,28 +181,32 @@ func foldsOf(a *algebra, r featureRows) (folds []fold, err error) {
 	for i, c := range rand.New(rand.NewPCG(7, 7)).Perm(len(classes)) {
 		of[classes[c]] = i % k
 	}
-	// The classes of every fold's other rows are as many, so that one graph serves all.
+	// As many classes are trained on in every fold, so that one graph serves all.
 	fewest := len(classes) - (len(classes)+k-1)/k
 	for f := range k {
-		var train, held []int
+		var train, out, held []int
 		others, ranked := 0, false
 		for _, l := range classes {
-			if of[l] != f && others < fewest {
-				others++
-				train = append(train, rows[l]...)
-			} else if of[l] == f && (len(held) == 0 || len(held)+len(rows[l]) <= heldOutRows) {
+			if of[l] != f {
+				if others++; others <= fewest {
+					train = append(train, rows[l]...)
+				}
+				continue
+			}
+			out = append(out, rows[l]...)
+			if len(held) == 0 || len(held)+len(rows[l]) <= heldOutRows {
 				held, ranked = append(held, rows[l]...), ranked || len(rows[l]) > 1
 			}
 		}
 		if !ranked {
 			continue
 		}
-		slices.Sort(train)
-		m, err := momentsOf(a, r.some(train))
+		m, err := momentsOf(a, r.some(out))
 		if err != nil {
 			return nil, err
 		}
-		folds = append(folds, fold{m, r.some(held)})
+		slices.Sort(train)
+		folds = append(folds, fold{all.less(m), train, r.some(held)})
 	}
 	return folds, nil
 }

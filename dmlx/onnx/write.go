@@ -81,7 +81,7 @@ func (n *Network) writeGraph(graph []byte, store *model.Store, head *Linear) (ou
 	if err != nil || head == nil {
 		return out, err
 	}
-	return writeEmbeddings(out, n.output, n.Width, []Linear{*head}), nil
+	return writeEmbeddings(out, n.output, n.Width, nil, []Linear{*head}), nil
 }
 
 // Linear is a linear layer with a name: weight [out, in], row by row, and bias [out].
@@ -91,14 +91,20 @@ type Linear struct {
 }
 
 // WriteLayers returns a file (opset 17) of linear layers, with ReLU between them: from "features", float32 [N, width],
-// times scale plus shift, [width] or nil, to "embeddings", scaled to length 1. meta are its metadata.
-func WriteLayers(width int, scale, shift []float32, layers []Linear, meta map[string]string) ([]byte, error) {
+// times scale plus shift, [width] or nil, to "embeddings", scaled to length 1. The layer skip, if it is not nil, is
+// beside the others, and added to the last. meta are its metadata.
+func WriteLayers(width int, scale, shift []float32, skip *Linear, layers []Linear, meta map[string]string,
+) ([]byte, error) {
 	in := width
 	for _, l := range layers {
 		if len(l.Bias) == 0 || in == 0 || len(l.Weight) != in*len(l.Bias) {
 			return nil, fmt.Errorf("layer %s of %d weights and %d biases for %d values", l.Name, len(l.Weight), len(l.Bias), in)
 		}
 		in = len(l.Bias)
+	}
+	if skip != nil && (len(skip.Weight) != width*in || len(skip.Bias) != in) {
+		return nil, fmt.Errorf("layer %s of %d weights and %d biases from %d to %d values", skip.Name, len(skip.Weight),
+			len(skip.Bias), width, in)
 	}
 	graph, x := onnxpb.Message(nil, 2, "head"), "features"
 	if scale != nil {
@@ -108,24 +114,35 @@ func WriteLayers(width int, scale, shift []float32, layers []Linear, meta map[st
 		graph = onnxpb.Message(graph, 1, onnxpb.Node("Add", "standardized", []string{"scaled", "shift"}))
 		x = "standardized"
 	}
-	graph = onnxpb.Message(writeEmbeddings(graph, x, width, layers), 11, onnxpb.Value("features", "N", width))
+	graph = onnxpb.Message(writeEmbeddings(graph, x, width, skip, layers), 11, onnxpb.Value("features", "N", width))
 	return onnxpb.Model(graph, meta), nil
 }
 
-// writeEmbeddings adds layers to a graph, behind a value of some width, and its output "embeddings" of length 1.
-func writeEmbeddings(out []byte, x string, width int, layers []Linear) []byte {
+// writeEmbeddings adds layers to a graph, behind a value of some width, and its output "embeddings" of length 1. See
+// [WriteLayers] for skip.
+func writeEmbeddings(out []byte, x string, width int, skip *Linear, layers []Linear) []byte {
 	node := func(op, name string, inputs []string, attributes ...[]byte) {
 		out, x = onnxpb.Message(out, 1, onnxpb.Node(op, name, inputs, attributes...)), name
 	}
+	linear := func(l Linear) {
+		weight, bias := l.Name+".weight", l.Name+".bias"
+		out = onnxpb.Message(out, 5, onnxpb.Tensor(weight, l.Weight, len(l.Bias), len(l.Weight)/len(l.Bias)))
+		out = onnxpb.Message(out, 5, onnxpb.Tensor(bias, l.Bias, len(l.Bias)))
+		node("Gemm", l.Name, []string{x, weight, bias}, onnxpb.Int("transB", 1))
+		width = len(l.Bias)
+	}
+	from := x
 	for i, l := range layers {
 		if i > 0 {
 			node("Relu", x+".relu", []string{x})
 		}
-		weight, bias := l.Name+".weight", l.Name+".bias"
-		out = onnxpb.Message(out, 5, onnxpb.Tensor(weight, l.Weight, len(l.Bias), width))
-		out = onnxpb.Message(out, 5, onnxpb.Tensor(bias, l.Bias, len(l.Bias)))
-		node("Gemm", l.Name, []string{x, weight, bias}, onnxpb.Int("transB", 1))
-		width = len(l.Bias)
+		linear(l)
+	}
+	if skip != nil {
+		last := x
+		x = from
+		linear(*skip)
+		node("Add", "sum", []string{last, x})
 	}
 	node("LpNormalization", "embeddings", []string{x}, onnxpb.Int("axis", 1))
 	return onnxpb.Message(out, 12, onnxpb.Value("embeddings", "N", width))

@@ -9,9 +9,9 @@ import (
 const FeaturesName = "features"
 
 // OnFeatures returns a preset for a head on frozen features, as [heads.Parse] reads it, on batches of 8 × 8
-// samples, with ten seeds. The linear head has as many dimensions as there are features, and at most 200 steps at a
-// rate that is chosen. One that starts at random has 64 dimensions and 300 steps, at the learning rates of the quick
-// preset. It reads the files; the names of data sets that its methods are given do not matter.
+// samples, with ten seeds. A head has as many dimensions as there are features, and at most 200 steps at a rate that is
+// chosen. One that starts at random has 64 dimensions and 300 steps, at the learning rates of the quick preset. It
+// reads the files; the names of data sets that its methods are given do not matter.
 func OnFeatures(files runs.Features, head string) (Preset, error) {
 	p := Preset{
 		Name: FeaturesName, FineGrained: files.Features,

@@ -18,6 +18,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -25,6 +26,18 @@ import (
 type chosenHead struct {
 	*heads.Plan
 	lanes *lanes // nil if nothing is trained.
+}
+
+// evaluation are embeddings with their measures. Heads that are not trained have the same.
+type evaluation struct {
+	queries, gallery *retrieval.Embeddings
+	Measures
+}
+
+// of reports whether it is that of some embeddings.
+func (e *evaluation) of(queries, gallery *retrieval.Embeddings) bool {
+	return e != nil && e.queries != nil && slices.Equal(e.queries.Values, queries.Values) &&
+		(gallery == nil || slices.Equal(e.gallery.Values, gallery.Values))
 }
 
 // choices holds the last choice of a trainer.
@@ -43,26 +56,31 @@ func (c *choices) free() {
 	c.head = nil
 }
 
-const blockPath = "/block/weight"
-
-// blockModel is the network that is trained: the first k coordinates are multiplied by a matrix, the others are kept.
-func blockModel(k, width int) *ownModel {
-	m := &ownModel{dim: width, identity: fmt.Sprintf("block %d %d", k, width), paths: []string{blockPath}}
-	m.Name, m.Input = "block", []int{width}
-	m.Embed = func(scope *model.Scope, x *Node, _ backbone.Pass) *Node {
-		w := scope.At("block").VariableWithShape("weight", shapes.Make(dtypes.Float32, k, k))
-		first := MatMul(Slice(x, AxisRange(), AxisRange(0, k)), Transpose(w.NodeValue(x), 0, 1))
-		if k == width {
-			return first
-		}
-		return Concatenate([]*Node{first, Slice(x, AxisRange(), AxisRange(k, width))}, 1)
+// blockPaths are the paths of what is trained of a block.
+func blockPaths(b *heads.Block) (paths []string) {
+	for _, w := range b.Weights() {
+		paths = append(paths, "/block/"+w.Name)
 	}
-	m.draw = func(store *model.Store, _ uint64) error {
-		t := tensors.FromFlatDataAndDimensions(heads.IdentityMatrix(k), k, k)
-		if v := store.GetVariable(blockPath); v != nil {
-			return v.SetValue(t)
+	return paths
+}
+
+// blockModel is a block as a network.
+func blockModel(b *heads.Block) *ownModel {
+	m := &ownModel{dim: b.Width, identity: b.Identity(), paths: blockPaths(b)}
+	m.Name, m.Input = "block", []int{b.Width}
+	m.Embed = func(scope *model.Scope, x *Node, _ backbone.Pass) *Node { return b.Embed(scope, x) }
+	m.draw = func(store *model.Store, seed uint64) error {
+		values := b.Initial(seed)
+		for i, w := range b.Weights() {
+			n := shapes.Make(dtypes.Float32, w.Dims...).Size()
+			t := tensors.FromFlatDataAndDimensions(values[:n:n], w.Dims...)
+			values = values[n:]
+			if v := store.GetVariable(m.paths[i]); v == nil {
+				store.VariableWithValue(m.paths[i], t)
+			} else if err := v.SetValue(t); err != nil {
+				return err
+			}
 		}
-		store.VariableWithValue(blockPath, t)
 		return nil
 	}
 	return m
@@ -71,7 +89,7 @@ func blockModel(k, width int) *ownModel {
 // blockSession prepares a training of the block by the objective of a training of the head.
 func (t *Trainer) blockSession(of Training, b *heads.Block, seed uint64, rates heads.Rates, epochs int,
 ) (*session, error) {
-	of.Head, of.HeadStart, of.model = "", "", blockModel(b.K, b.Width)
+	of.Head, of.HeadStart, of.model = "", "", blockModel(b)
 	of.Model, of.Dim, of.Data, of.HeldOut = of.model.identity, b.Width, b.Data, 0
 	of.Seed, of.LR, of.Epochs, of.Decay, of.Every, of.Progress = seed, rates.Block, epochs, 1, 0, nil
 	if of.ProxyLR > 0 {
@@ -92,20 +110,24 @@ func (t *Trainer) blockSession(of Training, b *heads.Block, seed uint64, rates h
 	return s, backbone.SetProxies(s.step.weights, proxies, n, b.Width)
 }
 
-// values returns the values of a variable of each training, side by side; nil where there is none.
-func (l *lanes) values(path string) (all [][]float32, err error) {
+// values returns the values of variables of each training, one after the other; nil where there are none.
+func (l *lanes) values(paths ...string) (all [][]float32, err error) {
 	all = make([][]float32, l.count)
 	for k := range all {
-		v := l.weights.GetVariable(lanePath(k, path))
-		if v == nil {
-			continue
-		}
-		value, err := v.Value()
-		if err != nil {
-			return nil, err
-		}
-		if all[k], err = tensors.CopyFlatData[float32](value); err != nil {
-			return nil, err
+		for _, path := range paths {
+			v := l.weights.GetVariable(lanePath(k, path))
+			if v == nil {
+				continue
+			}
+			value, err := v.Value()
+			if err != nil {
+				return nil, err
+			}
+			values, err := tensors.CopyFlatData[float32](value)
+			if err != nil {
+				return nil, err
+			}
+			all[k] = append(all[k], values...)
 		}
 	}
 	return all, nil
@@ -127,6 +149,7 @@ type blocks struct {
 	of       Training
 	sessions []*session
 	lanes    *lanes
+	k        int // Trained coordinates of each block.
 }
 
 func (b *blocks) free() {
@@ -139,6 +162,7 @@ func (b *blocks) free() {
 // Set implements [heads.Trainer]. The blocks have seeds that are none of a run's.
 func (b *blocks) Set(of []*heads.Block) (fits bool, err error) {
 	b.free()
+	b.k = of[0].K
 	for i, block := range of {
 		if _, err := b.of.Config.sampler(block.Data, nil); err != nil {
 			return false, nil
@@ -166,16 +190,16 @@ func (b *blocks) Whole(ctx context.Context) ([]heads.Rates, error) {
 	for k, s := range b.sessions {
 		inputs[k] = s.inputs(inner)
 	}
-	paths := []string{blockPath, proxiesPath}
+	block := b.sessions[0].step.key.own.paths
 	shares := [2][]float64{make([]float64, len(b.sessions)), make([]float64, len(b.sessions))}
 	for step := range min(batches, b.sessions[0].Steps()) {
 		if err := b.lanes.set(b.sessions); err != nil {
 			return nil, err
 		}
 		var before [2][][]float32
-		for p, path := range paths {
+		for p, paths := range [][]string{block, {proxiesPath}} {
 			var err error
-			if before[p], err = b.lanes.values(path); err != nil {
+			if before[p], err = b.lanes.values(paths...); err != nil {
 				return nil, err
 			}
 		}
@@ -190,8 +214,8 @@ func (b *blocks) Whole(ctx context.Context) ([]heads.Rates, error) {
 		if _, err := b.lanes.run(values); err != nil {
 			return nil, err
 		}
-		for p, path := range paths {
-			after, err := b.lanes.values(path)
+		for p, paths := range [][]string{block, {proxiesPath}} {
+			after, err := b.lanes.values(paths...)
 			if err != nil {
 				return nil, err
 			}
@@ -200,6 +224,9 @@ func (b *blocks) Whole(ctx context.Context) ([]heads.Rates, error) {
 				for i, v := range before[p][k] {
 					moved += float64(after[k][i]-v) * float64(after[k][i]-v)
 					length += float64(v) * float64(v)
+				}
+				if p == 0 {
+					length = float64(b.k)
 				}
 				if length > 0 {
 					shares[p][k] += math.Sqrt(moved/length) / batches
@@ -234,8 +261,9 @@ func (l *lanes) trainBlocks(ctx context.Context, sessions []*session,
 	if err := l.set(sessions); err != nil {
 		return err
 	}
+	paths := sessions[0].step.key.own.paths
 	return trainSessions(ctx, sessions, l.run, func(epoch int, sums []tally) error {
-		blocks, err := l.values(blockPath)
+		blocks, err := l.values(paths...)
 		if err != nil {
 			return err
 		}
@@ -265,8 +293,12 @@ func (t *Trainer) choose(ctx context.Context, s *session) (*chosenHead, error) {
 	}
 	b := &blocks{trainer: t, of: s.Training}
 	defer b.free()
+	h, err := s.head()
+	if err != nil {
+		return nil, err
+	}
 	plan, err := heads.Choose(ctx, t.Backend, s.Data.Train, s.heldOut,
-		heads.Options{Dim: s.Dim, Epochs: s.Epochs, StepsPerEpoch: s.StepsPerEpoch, Trainer: b})
+		heads.Options{Dim: s.Dim, Hidden: h.Hidden, Epochs: s.Epochs, StepsPerEpoch: s.StepsPerEpoch, Trainer: b})
 	if err != nil || plan.Epochs == 0 {
 		b.lanes.free()
 		b.lanes = nil
@@ -285,12 +317,14 @@ func (t *Trainer) trainChosen(ctx context.Context, group []*session) error {
 	if err != nil {
 		return err
 	}
+	last := new(evaluation)
 	for _, s := range group {
+		s.last = last
 		s.state.Seconds += time.Since(started).Seconds() / float64(len(group)) // Its share.
 	}
 	if head.Epochs == 0 {
 		for _, s := range group {
-			if err := s.endChosen(head, heads.IdentityMatrix(head.Block.K)); err != nil {
+			if err := s.endChosen(head, head.Block.Initial(s.Seed)); err != nil {
 				return err
 			}
 		}
@@ -341,19 +375,19 @@ func (t *Trainer) trainSomeChosen(ctx context.Context, head *chosenHead, group [
 	return nil
 }
 
-// endChosen sets the weights of a linear head, which takes features after the scale and shift of the data, and saves
-// them.
+// endChosen sets the weights of a head, which takes features after the scale and shift of the data, and saves them.
 func (s *session) endChosen(head *chosenHead, trained []float32) error {
-	weight, bias := head.Block.Head(trained, s.Data.Scale, s.Data.Shift)
-	for path, t := range map[string]*tensors.Tensor{
-		"/fc/weight": tensors.FromFlatDataAndDimensions(weight, len(bias), len(weight)/len(bias)),
-		"/fc/bias":   tensors.FromFlatDataAndDimensions(bias, len(bias)),
-	} {
-		if err := s.step.weights.GetVariable(path).SetValue(t); err != nil {
-			return err
+	for _, l := range head.Block.Layers(trained, s.Data.Scale, s.Data.Shift) {
+		for path, t := range map[string]*tensors.Tensor{
+			"/" + l.Name + "/weight": tensors.FromFlatDataAndDimensions(l.Weight, len(l.Bias), len(l.Weight)/len(l.Bias)),
+			"/" + l.Name + "/bias":   tensors.FromFlatDataAndDimensions(l.Bias, len(l.Bias)),
+		} {
+			if err := s.step.weights.GetVariable(path).SetValue(t); err != nil {
+				return err
+			}
 		}
 	}
-	s.choice = &head.Choice
+	s.chosen = head
 	return s.save()
 }
 

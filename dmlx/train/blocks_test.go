@@ -180,9 +180,9 @@ func TestChosenHeadKeepsFeatures(t *testing.T) {
 // What chosen heads cannot be is said before work starts, and specs of former versions keep their JSON.
 func TestChosenHeadRefuses(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
-		"options of linear?start=random": func(c *Config) { c.Optimizer = "adam" },
-		"want chosen for a linear head":  func(c *Config) { c.Head = "mlp" },
-		"without a head":                 func(c *Config) { c.Head, c.Arch = "", "small" },
+		"options of a head with start=": func(c *Config) { c.Optimizer = "adam" },
+		"does not train: want chosen-2": func(c *Config) { c.HeadStart = "chosen" },
+		"without a head":                func(c *Config) { c.Head, c.Arch = "", "small" },
 	} {
 		c := chosenConfig(t, 4, "")
 		change(&c)

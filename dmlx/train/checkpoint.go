@@ -362,10 +362,10 @@ func (s *session) metadata() map[string]string {
 		delete(meta, "rule")
 		meta["loss"] = strings.TrimPrefix(s.Config.Objective.String(), "loss ")
 	}
-	if s.choice != nil {
-		meta["head_choice"] = s.choice.String()
+	if s.chosen != nil {
+		meta["head_choice"] = s.chosen.Choice.String()
 	}
-	if s.objective.Proxies > 0 && s.choice == nil { // They describe the rows of the tensor "proxies.weight".
+	if s.objective.Proxies > 0 && s.chosen == nil { // They describe the rows of the tensor "proxies.weight".
 		meta["proxy_classes"], meta["proxies_per_class"] = s.proxyClasses(), strconv.Itoa(s.Config.Proxies())
 	}
 	return meta

@@ -64,7 +64,7 @@ func (c Config) withHeadFor(data *samples.Data) (Config, error) {
 
 // headModel returns a head as a model.
 func headModel(h heads.Head, features, dim int) *ownModel {
-	m := &ownModel{dim: dim, identity: fmt.Sprintf("head %s %d %d", h.Layers(), features, dim), paths: h.Variables()}
+	m := &ownModel{dim: dim, identity: h.Identity(features, dim), paths: h.Variables()}
 	m.Name, m.Input = "head", []int{features}
 	m.Embed = func(scope *model.Scope, x *Node, _ backbone.Pass) *Node { return h.Embed(scope, x) }
 	m.draw = func(store *model.Store, seed uint64) error { return h.Init(store, features, dim, seed) }

@@ -35,7 +35,7 @@ func headConfigs(t *testing.T) map[string]Config {
 		out[name] = c
 	}
 	add("linear", "linear?start=random", nil)
-	add("mlp by proxies and momentum", "mlp?hidden=9", func(c Config) (Config, error) {
+	add("mlp by proxies and momentum", "mlp?hidden=9&start=random", func(c Config) (Config, error) {
 		c, err := c.by(objectives.ParseLoss("proxy-anchor"))
 		if err != nil {
 			return c, err

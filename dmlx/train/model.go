@@ -76,12 +76,12 @@ func (c Config) validateModel() error {
 			return err
 		case c.Head != h.Layers():
 			return fmt.Errorf("head %q is not in canonical form: want %q", c.Head, h.Layers())
-		case c.HeadStart != "" && (c.HeadStart != heads.ChosenStart || h.Hidden > 0):
-			return fmt.Errorf("the start of head %s is %q: want %s for a linear head, or none", c.Head, c.HeadStart,
-				heads.ChosenStart)
+		case c.HeadStart != "" && c.HeadStart != heads.ChosenStart:
+			return fmt.Errorf("the start of head %s is %q, which this version does not train: want %s, or none", c.Head,
+				c.HeadStart, heads.ChosenStart)
 		case c.HeadStart != "" && (c.Optimizer != "" || c.Schedule != "" || c.MemoryBank != "" || c.MicroBatch != 0):
 			return fmt.Errorf("the rate and the length of the head %s are chosen for plain SGD: optimizer, schedule, memory "+
-				"bank and micro-batches are options of linear?start=random", c.Head)
+				"bank and micro-batches are options of a head with start=random", c.Head)
 		case c.Arch != "" || c.Model != "":
 			return fmt.Errorf("the network is both the head %s and %s%s: want one of them", c.Head, c.Arch, c.Model)
 		case c.Weights != Random:

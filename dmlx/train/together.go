@@ -65,7 +65,9 @@ func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs
 			if err != nil {
 				return nil, err
 			}
-			out.Head = s.choice
+			if s.chosen != nil {
+				out.Head = &s.chosen.Choice
+			}
 			outs[places[s]] = out
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
@@ -79,7 +78,8 @@ type session struct {
 	started   time.Time // Start of the time that state.Seconds does not include yet.
 	state     Checkpoint
 
-	choice *heads.Choice // Of a head.
+	chosen *chosenHead // nil for other trainings, as is last.
+	last   *evaluation
 
 	compiling sync.WaitGroup // Of [session.compileEvaluation].
 

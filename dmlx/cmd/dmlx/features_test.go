@@ -45,13 +45,14 @@ func TestTrainHeads(t *testing.T) {
 		"--steps", "3", "--dim", "4"}
 	args := func(more ...string) []string { return append(append([]string(nil), small...), more...) }
 
-	one := object(t, args("--test-features", tx, "--test-labels", tl, "--head", "mlp?hidden=6", "--seed", "2")...)
+	const mlp = "mlp?hidden=6&start=random"
+	one := object(t, args("--test-features", tx, "--test-labels", tl, "--head", mlp, "--seed", "2")...)
 	spec := one["spec"].(map[string]any)
 	if spec["head"] != "mlp?hidden=6" || spec["data"] != x || spec["labels"] != l || spec["test_features"] != tx ||
 		one["queries"] != 30. || one["recall"].(map[string]any)["1"] == nil {
 		t.Errorf("one seed: %v", one)
 	}
-	all := object(t, args("--test-features", tx, "--test-labels", tl, "--head", "mlp?hidden=6", "--seeds", "1-3",
+	all := object(t, args("--test-features", tx, "--test-labels", tl, "--head", mlp, "--seeds", "1-3",
 		"--rule", "cos/con/con", "--loss", "proxy-anchor", "--optimizer", "adam")...)
 	if all["trained"] != 6. {
 		t.Errorf("trained %v, want 6", all["trained"])
@@ -79,8 +80,7 @@ func TestTrainHeads(t *testing.T) {
 	copied := small
 	copied = append([]string(nil), copied...)
 	copied[4], copied[6] = cx, cl
-	again := object(t, append(copied, "--test-features", tx, "--test-labels", tl, "--head", "mlp?hidden=6", "--seed",
-		"2")...)
+	again := object(t, append(copied, "--test-features", tx, "--test-labels", tl, "--head", mlp, "--seed", "2")...)
 	if again["run"] != one["run"] {
 		t.Errorf("run %v for a copy of the files, was %v", again["run"], one["run"])
 	}
@@ -126,7 +126,7 @@ func TestHeadsLeave(t *testing.T) {
 	tx, tl := featureFiles(t, "tx", 6, 40)
 	smallWeights := filepath.Join("..", "..", "backbone", "testdata", "small.pth")
 	in := func(name string) string { return filepath.Join(t.TempDir(), name) }
-	for _, head := range []string{"linear", "mlp?hidden=6"} {
+	for _, head := range []string{"linear", "mlp?hidden=6", "mlp?hidden=6&start=random"} {
 		run := object(t, "train", "--store", store, "--features", x, "--labels", l, "--test-features", tx,
 			"--test-labels", tl, "--batch", "4x3", "--epochs", "2", "--steps", "3", "--dim", "4", "--head", head, "--seed",
 			"1")["run"].(string)

@@ -12,8 +12,11 @@ got, = onnxruntime.InferenceSession(sys.argv[2]).run(None, {"features": features
 f = safetensors.safe_open(sys.argv[3], "pt")
 mean, std = json.loads(f.metadata()["feature_mean"]), float(f.metadata()["feature_std"])
 x = (torch.tensor(features) - torch.tensor(mean)) / std
-for i, name in enumerate(n for n in ("fc", "fc1", "fc2") if n + ".weight" in f.keys()):
-    x = torch.nn.functional.linear(torch.relu(x) if i else x, f.get_tensor(name + ".weight"), f.get_tensor(name + ".bias"))
+linear = lambda name, x: torch.nn.functional.linear(x, f.get_tensor(name + ".weight"), f.get_tensor(name + ".bias"))
+parts = [linear("fc", x)] if "fc.weight" in f.keys() else []
+if "fc1.weight" in f.keys():
+    parts.append(linear("fc2", torch.relu(linear("fc1", x))))
+x = sum(parts)
 torch_embeddings = torch.nn.functional.normalize(x).numpy()
 for what, values in ("ONNX Runtime", got), ("PyTorch", torch_embeddings):
     difference = abs(values - want).max()

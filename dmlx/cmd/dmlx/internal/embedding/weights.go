@@ -73,7 +73,7 @@ Of a head on features the input is "features", float32 [N, F], as they were give
     mean, std = json.loads(f.metadata()["feature_mean"]), float(f.metadata()["feature_std"])
     x = (features - torch.tensor(mean)) / std
     x = torch.nn.functional.linear(x, f.get_tensor("fc.weight"), f.get_tensor("fc.bias"))
-    embeddings = torch.nn.functional.normalize(x)            # mlp: fc1, relu, fc2`,
+    embeddings = torch.nn.functional.normalize(x)            # mlp: fc(x) + fc2(relu(fc1(x))), or the last alone`,
 		Example: "  dmlx weights onnx 077c9a --out net.onnx\n" +
 			"  dmlx weights onnx 3f21d0 --out trained.onnx\n" +
 			"  dmlx weights onnx resnet18.pth --features gap --out resnet18.onnx",

@@ -17,9 +17,9 @@ func (p *presetFlags) addFeatures(f *pflag.FlagSet) {
 	f.StringVar(&p.features.TestFeatures, "test-features", "",
 		"features to test on (default: the second half of the classes of --features)")
 	f.StringVar(&p.features.TestLabels, "test-labels", "", "labels of --test-features")
-	f.StringVar(&p.head, "head", "linear", "head on --features: linear, of which start, rate and steps are chosen on "+
-		"held-out classes, so that it falls below the features at most by chance; or linear?start=random or "+
-		"mlp?hidden=512, whose random start may end far below the features")
+	f.StringVar(&p.head, "head", "linear", "head on --features: linear, or mlp?hidden=512, which adds a hidden layer "+
+		"to it; start, rate and steps are chosen on held-out classes, so that a head falls below the features at most by "+
+		"chance; those of linear?start=random are not, and it may end far below the features")
 }
 
 // checkFeatures returns an error if the flags of features are incomplete, or contradict others.
@@ -51,8 +51,8 @@ func (p *presetFlags) checkFeatures(a *cli.App, f *pflag.FlagSet) error {
 	} else if h.Start != "" {
 		for _, name := range []string{"lr", "proxy-lr"} {
 			if f.Changed(name) {
-				return cli.Usagef("--%s: the rate of the head %s is chosen on held-out classes: "+
-					"want --head \"linear?start=random\"", name, h)
+				return cli.Usagef("--%s: the rate of the head %s is chosen on held-out classes: want --head %q", name, h,
+					heads.Head{Hidden: h.Hidden}.String())
 			}
 		}
 	}
