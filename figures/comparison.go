@@ -304,33 +304,26 @@ type keyed struct {
 	shape draw.GlyphDrawer
 }
 
-// key draws a legend at the top right, in one line or, where that is too narrow, in several, and takes the room that a
-// line needs from the canvas, and that of the others.
+// key draws a legend at the top right, in one line or, where that is too narrow, in several, and takes their room from
+// the canvas: 12 for each line, and room for the last one.
 func key(c *draw.Canvas, entries []keyed, room vg.Length) {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-	const mark, gap = vg.Length(13), vg.Length(12) // Before a name and behind it.
-	lines := [][]keyed{nil}
-	width := vg.Length(0)
-	for _, e := range slices.Backward(entries) {
-		own := mark + s.Width(e.name)
-		if last := len(lines) - 1; lines[last] != nil && width+gap+own > c.Max.X-c.Min.X {
-			lines, width = append(lines, []keyed{e}), own
-		} else {
-			lines[last], width = append(lines[last], e), width+gap+own
-		}
+	const step = vg.Length(25) // From a name to the next one.
+	width := -step / 2
+	for _, e := range entries {
+		width += step + s.Width(e.name)
 	}
-	slices.Reverse(lines)
-	for i, line := range lines {
-		x, y := c.Max.X, c.Max.Y-6
-		for _, e := range line {
-			x -= s.Width(e.name)
-			write(*c, s, x, y, e.name)
-			dot(*c, e.color, vg.Points(3), e.shape, x-9, y)
-			x -= mark + gap
-		}
-		if i < len(lines)-1 {
-			c.Max.Y -= 12
-		}
+	if n := len(entries); n > 1 && width > c.Max.X-c.Min.X {
+		key(c, entries[:n/2], 12)
+		key(c, entries[n/2:], room)
+		return
+	}
+	x, y := c.Max.X, c.Max.Y-6
+	for _, e := range slices.Backward(entries) {
+		x -= s.Width(e.name)
+		write(*c, s, x, y, e.name)
+		dot(*c, e.color, vg.Points(3), e.shape, x-9, y)
+		x -= step
 	}
 	c.Max.Y -= room
 }

@@ -45,7 +45,7 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 		}
 	}
 	const height, gap, titles = vg.Length(118), vg.Length(10), vg.Length(18)
-	total, most, count := titles*vg.Length(len(sets))+38, 0, 0
+	total, most := titles*vg.Length(len(sets))+38, 0
 	drawn := make([][][]*plot.Plot, len(sets))
 	for i, s := range sets {
 		recalls := s.recalls()
@@ -55,7 +55,6 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 				line = append(line, r.plot(half+0.35, recalls, k == 0))
 			}
 			drawn[i], most, total = append(drawn[i], line), max(most, len(line)), total+height+gap
-			count++
 		}
 	}
 	inner := total - 18 - 2*margin - noteRoom(provenance) // The height below the legend, in the figure's own shape.
@@ -63,7 +62,7 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 		Width: vg.Points(max(600, 52+104*float64(most))), Height: total, Alt: alt, Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			key(&c, rateKeys(sets), 18)
-			height := height + (c.Max.Y-c.Min.Y-inner)/vg.Length(count)
+			height := height + (c.Max.Y-c.Min.Y-inner)/vg.Length(len(slices.Concat(drawn...)))
 			for i, lines := range drawn {
 				write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, c.Max.Y, sets[i].Title)
 				c.Max.Y -= titles

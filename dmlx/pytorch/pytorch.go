@@ -86,23 +86,35 @@ var assigns = map[string][]string{
 // and mask, and the values of their numbers. It is an error if a part of the user's own is not in own.
 func Equations(r dmlx.Rule, own ...Part) ([]string, error) {
 	of, err := partsOf(r, own)
-	if err != nil {
-		return nil, err
-	}
-	var lines []string
-	for _, p := range of {
-		lines = append(lines, strings.Split(p.Equation, "\n")...)
-	}
+	lines, code := texts(of)
 	var where []string
-	for _, n := range numbers {
-		if slices.ContainsFunc(of, func(p Part) bool { return strings.Contains(p.Code, "self."+n.Name) }) {
-			where = append(where, n.Name+" = "+strconv.FormatFloat(r.Numbers()[n.of], 'g', -1, 64))
-		}
+	for _, n := range used(r, code) {
+		where = append(where, n.Name+" = "+strings.TrimSuffix(n.Value, ".0"))
 	}
 	if len(where) > 0 {
 		lines = append(lines, strings.Join(where, ", "))
 	}
-	return lines, nil
+	return lines, err
+}
+
+// texts returns the lines of the equations and of the code of parts.
+func texts(of []Part) (equations, code []string) {
+	for _, p := range of {
+		equations = append(equations, strings.Split(p.Equation, "\n")...)
+		code = append(code, strings.Split(p.Code, "\n")...)
+	}
+	return equations, code
+}
+
+// used returns the numbers that code reads, with their values in a rule.
+func used(r dmlx.Rule, code []string) (out []number) {
+	for _, n := range numbers {
+		if strings.Contains(strings.Join(code, "\n"), "self."+n.Name) {
+			n.Value = format(r.Numbers()[n.of])
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // Module returns a PyTorch module for a rule: a file of Python with a class Surgery, which needs nothing but torch. It
@@ -119,29 +131,20 @@ func write(template string, r dmlx.Rule, own []Part) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var code, equations []string
+	equations, code := texts(of)
 	for _, p := range of {
-		equations = append(equations, strings.Split(p.Equation, "\n")...)
 		for _, name := range assigns[p.Kind][1:] {
 			if !strings.Contains(p.Code, name+" ") && !strings.Contains(p.Code, name+",") {
 				return "", errs.Invalid(fmt.Errorf("rule %s: the Python code of its %s %q does not assign %s", r.Name(), p.Kind,
 					p.Name, name))
 			}
 		}
-		code = append(code, strings.Split(p.Code, "\n")...)
 	}
 	text := strings.Join(code, "\n")
-	var used []number
-	for _, n := range numbers {
-		if strings.Contains(text, "self."+n.Name) {
-			n.Value = format(r.Numbers()[n.of])
-			used = append(used, n)
-		}
-	}
 	names := slices.DeleteFunc(slices.Clone(functions), func(f string) bool { return !strings.Contains(text, f+"(") })
 	var out strings.Builder
 	err = modules.ExecuteTemplate(&out, template, map[string]any{
-		"Rule": r.Name(), "Equations": equations, "Code": code, "Options": used, "Unit": strings.Contains(text, "unit("),
+		"Rule": r.Name(), "Equations": equations, "Code": code, "Options": used(r, code), "Unit": strings.Contains(text, "unit("),
 		"Sum": r.Options.Sum, "SkipDuplicates": r.Options.SkipDuplicates, "Functions": names,
 	})
 	return out.String(), err

@@ -3,6 +3,7 @@ package embedding
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -73,17 +74,11 @@ const (
 	maxCrop = 4096
 )
 
-// damagedImage is an image that cannot be read: its index, and why.
-type damagedImage struct {
-	index int
-	err   error
-}
-
-// files returns the embeddings of images, [len(paths), width], without the rows of those that cannot be read, which it
-// lists, and the [datasets.Raster].Warning of each. The rows are divided among the trainer's devices. Unless skip is
+// files returns the embeddings of images, [len(paths), width], without the rows of those that cannot be read, and of each
+// image why it cannot, or nil, and the [datasets.Raster].Warning. The rows are divided among the trainer's devices. Unless skip is
 // set, nothing is embedded after the first image that cannot be read, but all others are still tried.
 func (net *embedder) files(ctx context.Context, a *cli.App, on *train.Trainer, paths []string, skip bool) (
-	values []float32, damaged []damagedImage, warnings []string, err error) {
+	values []float32, damaged []error, warnings []string, err error) {
 	devices, err := mesh.New(on.DeviceCount())
 	if err != nil {
 		return nil, nil, nil, err
@@ -97,18 +92,18 @@ func (net *embedder) files(ctx context.Context, a *cli.App, on *train.Trainer, p
 	devices.Shard(exec, []mesh.Layout{mesh.Rows}, []mesh.Layout{mesh.Rows})
 	crop := net.prepare.Crop
 	one, rows := crop*crop*3, batchSize*devices.Size()
-	values, warnings = make([]float32, 0, min(len(paths), 1<<16)*net.width), make([]string, len(paths))
+	values, damaged, warnings = make([]float32, 0, min(len(paths), 1<<16)*net.width), make([]error, len(paths)),
+		make([]string, len(paths))
 	pixels := make([]uint8, rows*one)
 	for start := 0; start < len(paths); start += rows {
 		batch := paths[start:min(start+rows, len(paths))]
-		bad := make([]error, len(batch))
 		var group errgroup.Group
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for i, file := range batch {
 			group.Go(func() error {
 				img, err := datasets.ReadImage(file)
 				if err != nil {
-					bad[i] = err
+					damaged[start+i] = err
 					return nil
 				}
 				warnings[start+i] = img.Warning
@@ -120,16 +115,11 @@ func (net *embedder) files(ctx context.Context, a *cli.App, on *train.Trainer, p
 		if err := group.Wait(); err != nil {
 			return nil, nil, nil, err
 		}
-		for i, err := range bad {
-			if err != nil {
-				damaged = append(damaged, damagedImage{start + i, err})
-			}
-		}
 		a.Line.Show("%d of %d images", start+len(batch), len(paths))
 		if err := ctx.Err(); err != nil {
 			return nil, nil, nil, err
 		}
-		if len(damaged) > 0 && !skip {
+		if !skip && errors.Join(damaged...) != nil {
 			continue
 		}
 		in, err := devices.CopyRows(on.Backend, shapes.Make(dtypes.Uint8, rows, crop, crop, 3), pixels)
@@ -147,7 +137,7 @@ func (net *embedder) files(ctx context.Context, a *cli.App, on *train.Trainer, p
 		}
 		for i := range batch {
 			row := embedded[i*net.width : (i+1)*net.width]
-			if bad[i] != nil {
+			if damaged[start+i] != nil {
 				continue
 			}
 			if slices.ContainsFunc(row, func(v float32) bool { return v-v != 0 }) {
@@ -233,50 +223,44 @@ func (net *embedder) folder(ctx context.Context, a *cli.App, dir string, devices
 		return nil, nil, 0, err
 	}
 	warned := datasets.Warned(list.Paths, warnings)
-	if err := leaveOut(a, list, damaged, skip); err != nil {
+	if skipped, err = leaveOut(a, list, damaged, skip); err != nil {
 		return nil, nil, 0, err
 	}
 	if warned != "" {
 		a.Logf("%s", warned)
 	}
-	return list, values, len(damaged), nil
+	return list, values, skipped, nil
 }
 
-// leaveOut takes damaged images off a list and says so; without skip they are an error.
-func leaveOut(a *cli.App, l *datasets.ImageList, damaged []damagedImage, skip bool) error {
+// leaveOut takes damaged images off a list, says so, and counts them; without skip they are an error.
+func leaveOut(a *cli.App, l *datasets.ImageList, damaged []error, skip bool) (n int, err error) {
 	const most = 100
-	var texts []string
-	bad := map[int]bool{}
-	for _, d := range damaged {
-		if bad[d.index] = true; len(texts) < most {
-			texts = append(texts, fmt.Sprintf("%s: %v", filepath.Join(l.Dir, filepath.FromSlash(l.Paths[d.index])), d.err))
+	var texts, paths []string
+	var labels []int64
+	for i, name := range l.Paths {
+		if damaged[i] == nil {
+			if paths = append(paths, name); l.Labels != nil {
+				labels = append(labels, l.Labels[i])
+			}
+		} else if n++; n <= most {
+			texts = append(texts, fmt.Sprintf("%s: %v", filepath.Join(l.Dir, filepath.FromSlash(name)), damaged[i]))
 		}
 	}
-	if more := len(damaged) - len(texts); more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
+	if n > most {
+		texts = append(texts, fmt.Sprintf("and %d more", n-most))
 	}
 	text := strings.Join(texts, "; ")
 	switch {
-	case len(damaged) == 0:
-		return nil
+	case n == 0:
+		return 0, nil
 	case !skip:
-		return fmt.Errorf("%d of %d images cannot be read; --skip-bad leaves them out: %s", len(damaged), len(l.Paths), text)
-	case len(damaged) == len(l.Paths):
-		return fmt.Errorf("no image of %s can be read: %s", l.Dir, text)
-	}
-	var paths []string
-	var labels []int64
-	for i, name := range l.Paths {
-		if !bad[i] {
-			paths = append(paths, name)
-			if l.Labels != nil {
-				labels = append(labels, l.Labels[i])
-			}
-		}
+		return n, fmt.Errorf("%d of %d images cannot be read; --skip-bad leaves them out: %s", n, len(l.Paths), text)
+	case paths == nil:
+		return n, fmt.Errorf("no image of %s can be read: %s", l.Dir, text)
 	}
 	l.Paths, l.Labels = paths, labels
 	a.Logf("left out, unreadable: %s", text)
-	return nil
+	return n, nil
 }
 
 // loadNetwork reads the weights of a network on images into a store. Its output has width values.

@@ -433,8 +433,8 @@ func queriesBy(ctx context.Context, a *cli.App, of galleryNetwork, weights, feat
 		return nil, 0, err
 	}
 	values, damaged, _, err := net.files(ctx, a, trainer, photos, false)
-	if err == nil && len(damaged) > 0 {
-		err = fmt.Errorf("%s: %w", photos[damaged[0].index], damaged[0].err)
+	if i := slices.IndexFunc(damaged, func(err error) bool { return err != nil }); err == nil && i >= 0 {
+		err = fmt.Errorf("%s: %w", photos[i], damaged[i])
 	}
 	return values, net.width, err
 }
