@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Compiled is a rule whose graphs are built once and then run for any embeddings and options: what a slider needs, or
@@ -130,10 +131,7 @@ func (c *Compiled) run(what string, o dmlx.Options, build func(in []*Node, p *dm
 		key.numbers = numbers
 		return c.programs.run(key, func(in []*Node) []*Node { return build(in, nil) }, args)
 	}
-	values := make([]float32, len(numbers))
-	for i, v := range numbers {
-		values[i] = float32(v)
-	}
+	values := slice.Map(numbers[:], func(v float64) float32 { return float32(v) })
 	return c.programs.run(key, func(in []*Node) []*Node {
 		at := func(i int) *Node { return Reshape(Slice(in[n], AxisElem(i))) }
 		return build(in[:n], &dmlx.Parameters{Tau: at(0), Alpha: at(1), Beta: at(2), Lambda: at(3), Epsilon: at(4)})
@@ -186,10 +184,7 @@ func batchArguments(e Embeddings) []*tensors.Tensor {
 	if len(e.Triplets) > 0 {
 		for _, of := range []func(Triplet) int{func(t Triplet) int { return t.Anchor },
 			func(t Triplet) int { return t.Positive }, func(t Triplet) int { return t.Negative }} {
-			column := make([]int32, len(e.Triplets))
-			for i, t := range e.Triplets {
-				column[i] = int32(of(t))
-			}
+			column := slice.Map(e.Triplets, func(t dmlx.Triplet) int32 { return int32(of(t)) })
 			out = append(out, tensors.FromValue(column))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -414,10 +415,7 @@ func (c *Comparison) Densities(ctx context.Context, open func() (*train.Trainer,
 
 // groupNames returns names that tell groups of runs apart: their rules, and what else differs.
 func groupNames(groups [][]*runs.Result) []figures.Markup {
-	names := make([]figures.Markup, len(groups))
-	for i, g := range groups {
-		names[i] = g[0].Spec.Objective.String()
-	}
+	names := slice.Map(groups, func(g []*runs.Result) figures.Markup { return g[0].Spec.Objective.String() })
 	for _, f := range []func(runs.Spec) string{
 		func(s runs.Spec) string { return "on " + s.DataName() },
 		func(s runs.Spec) string { return fmt.Sprintf("lr %g", s.LR) },

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -87,10 +88,7 @@ func (s Selection) preset(spec runs.Spec) int {
 
 // complete returns an error if a part of the selection has no run.
 func (s Selection) complete(found []*runs.Result, at func(*runs.Result) [3]int) error {
-	names := make([]string, len(s.Presets))
-	for i, p := range s.Presets {
-		names[i] = p.Name
-	}
+	names := slice.Map(s.Presets, func(p presets.Preset) string { return p.Name })
 	for kind, list := range [][]string{s.Objectives, s.Data, names} {
 		for i, name := range list {
 			if slices.ContainsFunc(found, func(r *runs.Result) bool { return at(r)[kind] == i }) {

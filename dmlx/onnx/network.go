@@ -31,6 +31,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Network is a network of an ONNX file: from images, float32 [N, 3, H, W], to features [N, F]. It does not change.
@@ -295,11 +296,7 @@ func (n *Network) Normalizes() bool {
 
 // Variables lists the paths of the variables that [Network.Init] creates.
 func (n *Network) Variables() []string {
-	paths := make([]string, len(n.variables))
-	for i, name := range n.variables {
-		paths[i] = variablePath(name)
-	}
-	return paths
+	return slice.Map(n.variables, variablePath)
 }
 
 // variablePath returns the path of a tensor's variable: "/blocks/0/norm1/weight" for "blocks.0.norm1.weight".

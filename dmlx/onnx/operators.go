@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // operator builds the graph of a node.
@@ -739,10 +740,7 @@ func (e *evaluation) taken(x *Node, axis int, index, dims []int) *Node {
 		return Reshape(parts[0], dims...)
 	}
 	e.fits([]int{len(index), size})
-	at := make([]int32, len(index))
-	for i, v := range index {
-		at[i] = int32(v)
-	}
+	at := slice.Map(index, func(v int) int32 { return int32(v) })
 	hot := OneHot(Const(e.g, tensors.FromFlatDataAndDimensions(at, len(at))), size, x.DType())
 	return Reshape(along(x, axis, hot), dims...)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/page/internal/engine"
 )
 
@@ -93,11 +94,7 @@ func packed(v any) any {
 		}
 		return out
 	case []Object:
-		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = packed(x)
-		}
-		return out
+		return slice.Map(v, func(x Object) any { return packed(x) })
 	case []float32:
 		return array("Float32Array")
 	case []int32:

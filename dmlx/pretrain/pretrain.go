@@ -23,6 +23,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -91,10 +92,7 @@ func Weights(ctx context.Context, choice *backend.Choice, o Options) (out *Resul
 		right := ReduceSum(Mul(target, logProbabilities), -1)
 		loss := Neg(ReduceAllMean(Add(MulScalar(right, 1-smoothing),
 			MulScalar(ReduceMean(logProbabilities, -1), smoothing))))
-		nodes := make([]*Node, len(variables))
-		for i, v := range variables {
-			nodes[i] = v.NodeValue(loss)
-		}
+		nodes := slice.Map(variables, func(v *model.Variable) *Node { return v.NodeValue(loss) })
 		rates := slices.Repeat([]*Node{rate}, len(nodes))
 		optimizer.Update(weights, variables, nodes, rates, Gradient(loss, nodes...), nil)
 		wrong := ReduceAllMean(ConvertDType(NotEqual(ArgMax(logits, -1, dtypes.Int32), labels), dtypes.Float32))

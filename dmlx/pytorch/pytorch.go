@@ -144,8 +144,9 @@ func write(template string, r dmlx.Rule, own []Part) (string, error) {
 	names := slices.DeleteFunc(slices.Clone(functions), func(f string) bool { return !strings.Contains(text, f+"(") })
 	var out strings.Builder
 	err = modules.ExecuteTemplate(&out, template, map[string]any{
-		"Rule": r.Name(), "Equations": equations, "Code": code, "Options": used(r, code), "Unit": strings.Contains(text, "unit("),
-		"Sum": r.Options.Sum, "SkipDuplicates": r.Options.SkipDuplicates, "Functions": names,
+		"Rule": r.Name(), "Equations": equations, "Code": code, "Options": used(r, code),
+		"Unit": strings.Contains(text, "unit("), "Sum": r.Options.Sum, "SkipDuplicates": r.Options.SkipDuplicates,
+		"Functions": names,
 	})
 	return out.String(), err
 }

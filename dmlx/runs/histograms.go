@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -163,10 +164,7 @@ func AllHistograms(
 		}
 		have[spec.Hash()] = p
 	}
-	all = make([]*Histograms, len(specs))
-	for i, spec := range specs {
-		all[i] = have[spec.Hash()]
-	}
+	all = slice.Map(specs, func(spec Spec) *Histograms { return have[spec.Hash()] })
 	return all, ran, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -199,11 +200,7 @@ func (l *Inspection) Classes(found []retrieval.Neighbors) []ClassRecall {
 	slices.SortFunc(out, func(a, b *ClassRecall) int {
 		return cmp.Or(cmp.Compare(a.Recall(), b.Recall()), cmp.Compare(a.Label, b.Label))
 	})
-	classes := make([]ClassRecall, len(out))
-	for i, c := range out {
-		classes[i] = *c
-	}
-	return classes
+	return slice.Map(out, func(c *ClassRecall) ClassRecall { return *c })
 }
 
 // ClassName returns the name of a class of the test set.
@@ -233,10 +230,7 @@ func (l *Inspection) Plane() (*Plane, error) {
 		values = append(values, l.Gallery.Values...)
 	}
 	n := len(values) / d
-	wide := make([]float64, len(values))
-	for i, v := range values {
-		wide[i] = float64(v)
-	}
+	wide := slice.Map(values, func(v float32) float64 { return float64(v) })
 	x := mat.NewDense(n, d, wide)
 	mean := make([]float64, d)
 	for j := range d {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -51,10 +52,7 @@ func (r *Result) BackendText() string {
 	if len(r.Devices) == 0 {
 		return r.Backend
 	}
-	text := make([]string, len(r.Devices))
-	for i, n := range r.Devices {
-		text[i] = fmt.Sprint(n)
-	}
+	text := slice.Map(r.Devices, func(n int) string { return fmt.Sprint(n) })
 	return fmt.Sprintf("%s on %s devices", r.Backend, strings.Join(text, ", then "))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -90,11 +91,9 @@ func RunAll(
 
 // jobs returns jobs for specs, as the options say.
 func (o Options) jobs(specs []Spec, histograms bool) []Job {
-	out := make([]Job, len(specs))
-	for i, spec := range specs {
-		out[i] = Job{Spec: spec, Histograms: histograms, Devices: o.Devices, Keep: o.Keep}
-	}
-	return out
+	return slice.Map(specs, func(spec Spec) Job {
+		return Job{Spec: spec, Histograms: histograms, Devices: o.Devices, Keep: o.Keep}
+	})
 }
 
 // do does jobs of one kind, as many at once as the options say, so that the store has their results. The first error
@@ -161,10 +160,7 @@ func of(spec Spec, what string, err error) error {
 
 // trainGroups trains those specs that can be trained side by side. The others, and their results, are left to [Run].
 func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store *Store, jobs []Job) error {
-	missing := make([]Spec, len(jobs))
-	for i, j := range jobs {
-		missing[i] = j.Spec
-	}
+	missing := slice.Map(jobs, func(j Job) Spec { return j.Spec })
 	for _, group := range sideBySide(missing) {
 		var specs []Spec
 		number := make(map[string]int)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // RankAgreement says how well two lists of means agree in their order.
@@ -56,11 +58,7 @@ func CompareRanks(a, b []Mean) (RankAgreement, error) {
 		}
 	}
 	means := func(list []Mean) []float64 {
-		values := make([]float64, len(list))
-		for i, s := range list {
-			values[i] = s.Mean
-		}
-		return values
+		return slice.Map(list, func(s Mean) float64 { return s.Mean })
 	}
 	out := RankAgreement{N: len(x)}
 	if out.N < 3 {

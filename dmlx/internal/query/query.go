@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Option is a number, a switch or a text that a name may set. One of its functions is not nil.
@@ -36,10 +37,7 @@ func Read(kind, text string, options []Option) error {
 	for i, key := range keys {
 		at := slices.IndexFunc(options, func(o Option) bool { return o.Name == key })
 		if at < 0 {
-			names := make([]string, len(options))
-			for i, o := range options {
-				names[i] = o.Name
-			}
+			names := slice.Map(options, func(o Option) string { return o.Name })
 			return errs.NoSuch(fmt.Sprintf("no %s %q", kind, key), key, names)
 		}
 		if slices.Contains(keys[:i], key) {

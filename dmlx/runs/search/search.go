@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
@@ -191,10 +192,7 @@ func (s *Search) bracket(ctx context.Context, train Objective, bracket int) erro
 				"version",
 				s.Name, historyFile, len(done), bracket, s.Rungs[rung], len(going))
 		}
-		scores := make([]float64, len(done))
-		for i, r := range done {
-			scores[i] = r.Score()
-		}
+		scores := slice.Map(done, Record.Score)
 		var next []int
 		for _, i := range promoted(scores, s.Factor) {
 			next = append(next, going[i])
@@ -209,10 +207,7 @@ func (s *Search) bracket(ctx context.Context, train Objective, bracket int) erro
 // points returns the points of a bracket. They depend only on earlier brackets.
 func (s *Search) points(bracket int) ([]Point, error) {
 	if begun := s.at(bracket, 0); len(begun) > 0 {
-		out := make([]Point, len(begun))
-		for i, r := range begun {
-			out[i] = r.At
-		}
+		out := slice.Map(begun, func(r Record) Point { return r.At })
 		return out, nil
 	}
 	rng := rand.New(rand.NewPCG(s.Seed, uint64(bracket)))

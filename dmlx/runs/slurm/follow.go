@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -407,10 +408,7 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 		gone[t.where] = append(gone[t.where], n)
 	}
 	for s, tasks := range gone {
-		numbers := make([]int, len(tasks))
-		for i, n := range tasks {
-			numbers[i] = f.tasks[n].n
-		}
+		numbers := slice.Map(tasks, func(n int) int { return f.tasks[n].n })
 		if err := s.send(ctx, numbers, o); err != nil {
 			return err // These tasks stay gone, and this does not count as an attempt.
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
@@ -81,11 +82,7 @@ func skew(m []float32, n int) float64 {
 }
 
 func int32s(x []int64) []int32 {
-	out := make([]int32, len(x))
-	for i, v := range x {
-		out[i] = int32(v)
-	}
-	return out
+	return slice.Map(x, func(v int64) int32 { return int32(v) })
 }
 
 func (e *Engine) computeLoss(q *request, l *losses.Named, batch dissect.Embeddings) (Object, error) {

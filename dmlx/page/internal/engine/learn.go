@@ -11,6 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
@@ -51,10 +52,7 @@ func (e *Engine) learnFrom(q *request) (Object, error) {
 		return nil, fmt.Errorf("the file of features is damaged: %d bytes for %d samples of %d features", len(codes),
 			train+test, width)
 	}
-	values := make([]float32, len(codes))
-	for i, c := range codes {
-		values[i] = float32(c)
-	}
+	values := slice.Map(codes, func(c byte) float32 { return float32(c) })
 	f.train, f.test = values[:train*width], values[train*width:]
 	e.features = f
 	return Object{"data": f.Data, "features": width, "train": train, "test": test, "recall": f.Recall,

@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
@@ -160,10 +161,7 @@ func writeRows(names string, paths []string, to string, labels []int64, classes 
 	case filepath.Ext(to) != ".txt":
 		return npy.WriteInt64(to, labels, len(labels))
 	}
-	of := make([]string, len(labels))
-	for i, label := range labels {
-		of[i] = classes[label]
-	}
+	of := slice.Map(labels, func(label int64) string { return classes[label] })
 	return files.WriteNames(to, of)
 }
 

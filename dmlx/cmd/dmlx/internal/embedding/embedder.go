@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -74,9 +75,10 @@ const (
 	maxCrop = 4096
 )
 
-// files returns the embeddings of images, [len(paths), width], without the rows of those that cannot be read, and of each
-// image why it cannot, or nil, and the [datasets.Raster].Warning. The rows are divided among the trainer's devices. Unless skip is
-// set, nothing is embedded after the first image that cannot be read, but all others are still tried.
+// files returns the embeddings of images, [len(paths), width], without the rows of those that cannot be read; and of
+// each image why it cannot be read, or nil, and the [datasets.Raster].Warning. The rows are divided among the trainer's
+// devices. Unless skip is set, nothing is embedded after the first image that cannot be read, but all others are still
+// tried.
 func (net *embedder) files(ctx context.Context, a *cli.App, on *train.Trainer, paths []string, skip bool) (
 	values []float32, damaged []error, warnings []string, err error) {
 	devices, err := mesh.New(on.DeviceCount())
@@ -214,10 +216,7 @@ func (net *embedder) folder(ctx context.Context, a *cli.App, dir string, devices
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	paths := make([]string, len(list.Paths))
-	for i, name := range list.Paths {
-		paths[i] = filepath.Join(dir, filepath.FromSlash(name))
-	}
+	paths := slice.Map(list.Paths, func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) })
 	values, damaged, warnings, err := net.files(ctx, a, on, paths, skip)
 	if err != nil {
 		return nil, nil, 0, err
