@@ -3,7 +3,9 @@
 package lab
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -295,8 +297,11 @@ func TestWithoutGopls(t *testing.T) {
 	}
 }
 
-// TestNothingLeft counts the processes of three kernels with gopls after JupyterLab has been stopped, and after it has
-// been killed.
+// servedEnv names the folder for a TestNothingLeft that only serves, as the process of a lab that is killed.
+const servedEnv = "DMLX_TEST_SERVED"
+
+// TestNothingLeft counts the processes of three kernels with gopls after JupyterLab has been stopped, after it has been
+// killed, and after lab has.
 func TestNothingLeft(t *testing.T) {
 	l := installed(t)
 	if !stamped(l.goplsDir, "") || runtime.GOOS != "linux" {
@@ -305,8 +310,18 @@ func TestNothingLeft(t *testing.T) {
 	if err := l.writeKernel(""); err != nil {
 		t.Fatal(err)
 	}
-	l.Folder = t.TempDir()
+	l.Folder = cmp.Or(os.Getenv(servedEnv), t.TempDir())
 	l.Store = filepath.Join(l.Folder, "marked") // In the environment of all processes.
+	serve := func(ctx context.Context, ready func(string)) error {
+		port, err := FreePort(0)
+		if err != nil {
+			return err
+		}
+		return l.Serve(ctx, port, "", ready)
+	}
+	if os.Getenv(servedEnv) != "" {
+		t.Fatal(serve(t.Context(), func(url string) { fmt.Println(url) }))
+	}
 	running := func() (all []string) {
 		found, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, path := range found {
@@ -338,14 +353,27 @@ func TestNothingLeft(t *testing.T) {
 		}
 	}
 	none := func(all []string) bool { return len(all) == 0 }
-	for _, kill := range []bool{false, true} {
+	for _, kill := range []string{"", "JupyterLab", "lab"} {
 		ctx, stop := context.WithCancel(t.Context())
-		port, err := FreePort(0)
-		if err != nil {
-			t.Fatal(err)
-		}
 		ended, url := make(chan error, 1), make(chan string, 1)
-		go func() { ended <- l.Serve(ctx, port, "", func(u string) { url <- u }) }()
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestNothingLeft$")
+		cmd.Env = append(os.Environ(), servedEnv+"="+l.Folder)
+		if kill == "lab" {
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				line, _ := bufio.NewReader(out).ReadString('\n')
+				url <- strings.TrimSpace(line)
+				ended <- cmd.Wait()
+			}()
+		} else {
+			go func() { ended <- serve(ctx, func(u string) { url <- u }) }()
+		}
 		var at string
 		select {
 		case err := <-ended:
@@ -362,7 +390,7 @@ func TestNothingLeft(t *testing.T) {
 			resp.Body.Close()
 		}
 		wait("kernels with gopls", count("bin/gopls -listen"))
-		if kill {
+		if kill == "JupyterLab" {
 			for _, p := range running() {
 				if pid, rest, _ := strings.Cut(p, " "); strings.Contains(rest, "-m jupyterlab") {
 					if n, err := strconv.Atoi(pid); err == nil {
@@ -371,11 +399,11 @@ func TestNothingLeft(t *testing.T) {
 				}
 			}
 		} else {
-			stop()
+			stop() // It kills a process.
 		}
 		<-ended
 		stop()
-		wait("left behind", none)
+		wait("left behind by a kill of "+cmp.Or(kill, "none"), none)
 	}
 }
 
