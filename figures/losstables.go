@@ -5,37 +5,6 @@ import (
 	"strconv"
 )
 
-// PeerRow is the agreement of one loss and its gradients with another implementation: the largest differences,
-// relative to the largest value.
-type PeerRow struct {
-	Loss, Peer               string
-	Value, Gradient, Proxies float64
-	HasProxies               bool
-}
-
-// PeerAgreement returns the table of losses against another implementation.
-func PeerAgreement(provenance string, rows []PeerRow) (*Table, error) {
-	const off = "largest difference, relative"
-	t := &Table{
-		Columns: []Column{{Title: "Loss", Left: true}, {Title: "Against", Left: true}, {Group: off, Title: "value"},
-			{Group: off, Title: "gradient"}, {Group: off, Title: "proxies' gradient"}},
-		Caption: "Each loss and its gradient at the unnormalized embeddings in float32, against " +
-			"pytorch-metric-learning or the formula in float64.",
-		Provenance: provenance,
-	}
-	for _, r := range rows {
-		if off := r.Value + r.Gradient + r.Proxies; !finite(off) {
-			return nil, fmt.Errorf("agreement of %s: a difference is infinite or NaN; want finite numbers", r.Loss)
-		}
-		proxies := "–"
-		if r.HasProxies {
-			proxies = Scientific(r.Proxies)
-		}
-		t.Rows = append(t.Rows, Row(r.Loss, r.Peer, Scientific(r.Value), Scientific(r.Gradient), proxies))
-	}
-	return t, nil
-}
-
 // ImpliedSummary is the decomposition of a loss at one batch.
 type ImpliedSummary struct {
 	Title   Markup

@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 //go:embed peer.json
@@ -124,6 +125,30 @@ func Agreements(b compute.Backend) ([]Agreement, error) {
 		}
 	}
 	return out, nil
+}
+
+// Table returns the table of losses against the peer.
+func Table(all []Agreement, provenance string) (*figures.Table, error) {
+	const off = "largest difference, relative"
+	t := &figures.Table{
+		Columns: []figures.Column{{Title: "Loss", Left: true}, {Title: "Against", Left: true}, {Group: off, Title: "value"},
+			{Group: off, Title: "gradient"}, {Group: off, Title: "proxies' gradient"}},
+		Caption: "Each loss and its gradient at the unnormalized embeddings in float32, against " +
+			"pytorch-metric-learning or the formula in float64.",
+		Provenance: provenance,
+	}
+	for _, a := range all {
+		if off := a.Value + a.Gradient + a.Proxies; off-off != 0 {
+			return nil, fmt.Errorf("agreement of %s: a difference is infinite or NaN; want finite numbers", a.Name)
+		}
+		proxies := "–"
+		if a.HasProxies {
+			proxies = figures.Scientific(a.Proxies)
+		}
+		t.Rows = append(t.Rows, figures.Row(a.Name, a.Peer, figures.Scientific(a.Value), figures.Scientific(a.Gradient),
+			proxies))
+	}
+	return t, nil
 }
 
 // Off is the largest difference of got from want, over the largest value of want.

@@ -1,9 +1,13 @@
 package peer
 
 import (
+	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 func TestAgreements(t *testing.T) {
@@ -36,5 +40,29 @@ func TestAgreements(t *testing.T) {
 	f, err := Read()
 	if err != nil || f.Torch == "" || f.Version == "" {
 		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestTable(t *testing.T) {
+	all := []Agreement{{"ms", "PML", 1.2e-7, 3e-6, 0, false}, {"proxy-anchor", "PML", 0, 2e-6, 1e-6, true}}
+	table, err := Table(all, "two batches")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for _, row := range table.Rows {
+		var texts []string
+		for _, c := range row {
+			texts = append(texts, figures.Plain(c.Text))
+		}
+		rows = append(rows, strings.Join(texts, " | "))
+	}
+	if want := []string{"ms | PML | 1.2·10^−7 | 3.0·10^−6 | –", "proxy-anchor | PML | 0 | 2.0·10^−6 | 1.0·10^−6"}; !slices.Equal(
+		rows, want) {
+		t.Errorf("%q", rows)
+	}
+	all[0].Gradient = math.NaN()
+	if _, err := Table(all, ""); err == nil {
+		t.Error("NaN was set")
 	}
 }
