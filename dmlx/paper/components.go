@@ -87,7 +87,7 @@ func Compare(table int, ours scores.Table, provenance string) (*figures.Comparis
 		RowTitle: k.title, Tint: k.tint, Shade: k.shade, Provenance: provenance}
 	papers := ours.Where(func(r scores.Row) bool { return !k.own(r) })
 	if len(papers) == 0 {
-		return nil, fmt.Errorf("table %d: no score stands in a row of the paper's: want at least one", table)
+		return nil, fmt.Errorf("table %d: want at least one score of a rule that the paper's table has", table)
 	}
 	columns := papers.Values(k.columns.Of)
 	for _, name := range columns {

@@ -119,7 +119,7 @@ func TestGridReportOfLittle(t *testing.T) {
 		if !strings.Contains(out[""], "<svg") || !strings.Contains(out["coverage"], "of 168") ||
 			!strings.Contains(out["anova"], "analysis of variance: ") ||
 			!strings.Contains(out["effects"], "no data set, want at least one") ||
-			!strings.Contains(out["effects"], "Not to be had") {
+			!strings.Contains(out["effects"], "Not computed") {
 			t.Errorf("%s: %v", name, out)
 		}
 	}

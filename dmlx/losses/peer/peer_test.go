@@ -57,8 +57,8 @@ func TestTable(t *testing.T) {
 		}
 		rows = append(rows, strings.Join(texts, " | "))
 	}
-	if want := []string{"ms | PML | 1.2·10^−7 | 3.0·10^−6 | –", "proxy-anchor | PML | 0 | 2.0·10^−6 | 1.0·10^−6"}; !slices.Equal(
-		rows, want) {
+	want := []string{"ms | PML | 1.2·10^−7 | 3.0·10^−6 | –", "proxy-anchor | PML | 0 | 2.0·10^−6 | 1.0·10^−6"}
+	if !slices.Equal(rows, want) {
 		t.Errorf("%q", rows)
 	}
 	all[0].Gradient = math.NaN()

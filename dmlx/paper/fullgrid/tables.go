@@ -51,7 +51,7 @@ func PaperOneAtATime(set string) (string, error) {
 func (all Grids) Draw(provenance string) (parts []report.Part) {
 	add := func(name string, of figures.Output, err error) {
 		if err != nil {
-			of = &figures.Table{Columns: []figures.Column{{Title: "Not to be had from the runs that are there", Left: true}},
+			of = &figures.Table{Columns: []figures.Column{{Title: "Not computed: runs are missing", Left: true}},
 				Rows: [][]figures.Cell{figures.Row(err)}, Provenance: provenance}
 		}
 		parts = append(parts, report.Part{Name: name, Of: of})
