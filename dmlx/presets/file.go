@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -401,12 +402,15 @@ func (f file) ownRates(p Preset) (Preset, error) {
 
 // unknownKey returns the error of a key that no preset has, with the nearest one that it has.
 func unknownKey(key toml.Key) error {
-	known := []string{"name", "from", "fine_grained", "coarse_grained", "seeds", "sweep_seeds", "lr", "rates", "batch",
-		"images_per_class", "dim", "epochs", "steps", "size", "arch", "weights", "precision", "micro_batch", "recompute",
-		"options", "optimizer", "schedule", "head_lr", "freeze_bn", "augment", "memory_bank", "train_only", "freeze",
-		"lora", "miner", "sets", "learning_rates"}
+	of := reflect.TypeFor[file]()
 	if len(key) == 3 && key[0] == "sets" {
-		known = []string{"batch", "images_per_class", "dim", "epochs", "steps", "train_classes", "test_classes"}
+		of = reflect.TypeFor[setShape]()
+	}
+	var known []string
+	for _, f := range reflect.VisibleFields(of) {
+		if name := f.Tag.Get("toml"); name != "" {
+			known = append(known, name)
+		}
 	}
 	return errs.NoSuch(fmt.Sprintf("no key %q", key), key[len(key)-1], known)
 }

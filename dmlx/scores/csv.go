@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,27 +54,27 @@ const (
 // field is a column with its place in a row.
 type field struct {
 	Column
-	at func(*Row) any
+	index []int
 }
 
-// fields are the columns in the order of CSV.
-var fields = []field{
-	{Whose, func(r *Row) any { return &r.Whose }}, {OfTable, func(r *Row) any { return &r.Table }},
-	{Line, func(r *Row) any { return &r.Line }}, {Data, func(r *Row) any { return &r.Data }},
-	{Role, func(r *Row) any { return &r.Role }}, {Setting, func(r *Row) any { return &r.Setting }},
-	{Preset, func(r *Row) any { return &r.Preset }}, {Protocol, func(r *Row) any { return &r.Protocol }},
-	{Method, func(r *Row) any { return &r.Method }}, {Rule, func(r *Row) any { return &r.Rule }},
-	{Direction, func(r *Row) any { return &r.Direction }}, {Pair, func(r *Row) any { return &r.Pair }},
-	{Triplet, func(r *Row) any { return &r.Triplet }}, {Options, func(r *Row) any { return &r.Options }},
-	{Exchange, func(r *Row) any { return &r.Exchange }}, {Own, func(r *Row) any { return &r.Own }},
-	{Label, func(r *Row) any { return &r.Label }}, {Network, func(r *Row) any { return &r.Network }},
-	{Dim, func(r *Row) any { return &r.Dim }}, {Batch, func(r *Row) any { return &r.Batch }},
-	{Times, func(r *Row) any { return &r.Times }}, {Epochs, func(r *Row) any { return &r.Epochs }},
-	{Steps, func(r *Row) any { return &r.Steps }}, {LR, func(r *Row) any { return &r.LR }},
-	{Seed, func(r *Row) any { return &r.Seed }}, {Run, func(r *Row) any { return &r.Run }},
-	{Measure, func(r *Row) any { return &r.Measure }}, {Mean, func(r *Row) any { return &r.Value.Mean }},
-	{Std, func(r *Row) any { return &r.Value.Std }}, {N, func(r *Row) any { return &r.Value.N }},
-	{Diverged, func(r *Row) any { return &r.Value.Diverged }}, {Bold, func(r *Row) any { return &r.Bold }},
+// fields are the columns in the order of CSV, which is that of a row's fields.
+var fields = fieldsOf(reflect.TypeFor[Row]())
+
+func fieldsOf(t reflect.Type, in ...int) (out []field) {
+	for i := range t.NumField() {
+		switch f, at := t.Field(i), append(slices.Clone(in), i); {
+		case f.Type.Kind() == reflect.Struct:
+			out = append(out, fieldsOf(f.Type, at...)...)
+		case f.IsExported():
+			out = append(out, field{Column(strings.ToLower(f.Name)), at})
+		}
+	}
+	return out
+}
+
+// at returns a pointer to the field of a row.
+func (f field) at(r *Row) any {
+	return reflect.ValueOf(r).Elem().FieldByIndex(f.index).Addr().Interface()
 }
 
 // text returns the field of a row, "" if it is zero.
