@@ -153,7 +153,7 @@ have, beside the libraries of a Python interpreter. Other benchmarks:
 - ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench 'Jobs|Store|Cell'`" + `: several runs at a time, a store
   with 100,000 runs, a notebook's cell;
 - ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench Slurm -slurm 1000`" + `: many runs through Slurm;
-- ` + "`go test ./dmlx/train -run '^$' -bench TenSeeds`" + `: ten seeds of a head, side by side and one after the other;
+- ` + "`go test ./dmlx/train -run '^$' -bench 'TenSeeds|ChosenHead'`" + `: ten seeds of heads, together and apart;
 - ` + "`DMLX_PLAYWRIGHT=PYTHON go test ./dmlx/page ./notebooks/playground -run InBrowser -v`" + `: panels and the page.
 
 Two runs at a time, each in a process with a core of its own, would finish more runs an hour. ` + "`dmlx`" + ` does
