@@ -19,15 +19,6 @@ func intervalOf(value, low, high float64) stats.Interval {
 	return stats.Interval{Value: value, Low: low, High: high}
 }
 
-// testOf returns a test that is significant, also among a few, if the interval excludes zero.
-func testOf(value, low, high float64) stats.Test {
-	p := 0.5
-	if low > 0 || high < 0 {
-		p = 0.001
-	}
-	return stats.Test{Difference: intervalOf(value, low, high), P: p}
-}
-
 // gridScores are made-up scores of the full grid; of every sixth rule there is none, one diverged and one broke down.
 func gridScores(shift float64) map[string]stats.Mean {
 	scores := make(map[string]stats.Mean)
