@@ -195,9 +195,6 @@ func (l *Lab) environ(headless bool) []string {
 	return l.isolated(set)
 }
 
-// setupEnviron returns the environment of Python and pip during the set-up.
-func (l *Lab) setupEnviron() []string { return l.isolated(map[string]string{}) }
-
 // isolated returns the user's environment, with variables set and without those of the user's own Jupyter and Python.
 // Temporary files, such as GoNB's programs and pip's downloads, go into the cache.
 func (l *Lab) isolated(set map[string]string) []string {

@@ -218,9 +218,10 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if err := os.RemoveAll(dir); err != nil { // An interrupted set-up may have left it, or its Python is gone.
 		return err
 	}
-	step := "a Python environment with " + strings.Replace(firstRequirement("jupyterlab"), "==", " ", 1)
+	step := "a Python environment with jupyterlab " + jupyterVersion()
 	l.step(step, false)
-	if _, err := l.command(ctx, "", l.setupEnviron(), python, "-I", "-m", "venv", "--without-pip", dir); err != nil {
+	env := l.isolated(map[string]string{})
+	if _, err := l.command(ctx, "", env, python, "-I", "-m", "venv", "--without-pip", dir); err != nil {
 		return fmt.Errorf("%s -m venv failed: %w", python, err)
 	}
 	var group errgroup.Group
@@ -230,7 +231,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 			if err := durable.WriteFile(filepath.Join(dir, name), []byte(part), 0o644); err != nil {
 				return err
 			}
-			_, err := l.command(ctx, dir, l.setupEnviron(), l.python(), pipArgs(dir, name)...)
+			_, err := l.command(ctx, dir, env, l.python(), pipArgs(dir, name)...)
 			return err
 		})
 	}
@@ -522,14 +523,10 @@ func stamped(dir, key string) bool {
 	return err == nil && string(data) == key
 }
 
-// firstRequirement returns the line of requirements.txt that names a package.
-func firstRequirement(name string) string {
-	for line := range strings.Lines(string(requirements)) {
-		if strings.HasPrefix(line, name+"==") {
-			return strings.Fields(line)[0]
-		}
-	}
-	return name
+// jupyterVersion returns the version of JupyterLab in requirements.txt.
+func jupyterVersion() string {
+	_, version, _ := strings.Cut(string(requirements), "\njupyterlab==")
+	return strings.Fields(version)[0]
 }
 
 // hash returns a folder name that depends on all parts.

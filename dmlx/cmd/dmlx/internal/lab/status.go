@@ -18,7 +18,7 @@ type Status struct {
 
 // Status returns the state of the set-up without changing it.
 func (l *Lab) Status(ctx context.Context) Status {
-	s := Status{Jupyter: strings.TrimPrefix(firstRequirement("jupyterlab"), "jupyterlab==")}
+	s := Status{Jupyter: jupyterVersion()}
 	if data, err := os.ReadFile(filepath.Join(l.venv(), "pyvenv.cfg")); err == nil {
 		for line := range strings.Lines(string(data)) {
 			if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == "version" {
