@@ -198,6 +198,7 @@ func TestEmbed(t *testing.T) {
 		"a crop of 1 to 4096":        append(base, "--resize", "16384", "--crop", "16384"),
 		"none/F.npy cannot be":       append(base, "--out", filepath.Join(dir, "none", "F.npy")),
 		"is a folder":                append(base, "--out", dir),
+		"want a folder of JPEG":      append(base, "--images", out),
 		"or .txt, for names":         append(base, "--labels", filepath.Join(dir, "l.csv")),
 		"weights get resnet18":       {"embed", "--weights", "pretrained", "--images", images, "--out", out},
 	} {

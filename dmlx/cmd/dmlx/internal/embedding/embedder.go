@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -206,7 +207,9 @@ func loadEmbedder(a *cli.App, arch, weights, features string) (*embedder, error)
 // folder embeds the images of a folder. It says which are left out; skipped is how many of them are damaged.
 func (net *embedder) folder(ctx context.Context, a *cli.App, dir string, devices int, skip bool) (
 	list *datasets.ImageList, values []float32, skipped int, err error) {
-	if list, err = datasets.ListImages(dir); err != nil {
+	if list, err = datasets.ListImages(dir); errors.As(err, new(*fs.PathError)) {
+		return nil, nil, 0, fmt.Errorf("%w: want a folder of JPEG and PNG files", err)
+	} else if err != nil {
 		return nil, nil, 0, err
 	}
 	for _, left := range list.LeftOut {
