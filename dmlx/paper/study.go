@@ -61,11 +61,6 @@ type Cell struct {
 // Recall returns the mean of Recall@k over the cell's seeds, as a fraction.
 func (c Cell) Recall(k int) stats.Mean { return runs.MeanRecall(c.Runs, k) }
 
-// MeanOf returns the mean of a measure over the cell's seeds.
-func (c Cell) MeanOf(measure func(*runs.Result) float64) stats.Mean {
-	return runs.MeanOf(c.Runs, measure)
-}
-
 // Printed returns the Recall@1 in percent that one of the paper's Tables 2 to 4 prints for the cell's rule on
 // PaperData. Its mean is NaN where the table has no such number.
 func (c Cell) Printed(table int) stats.Mean {
@@ -219,18 +214,14 @@ func Rules(directions, pairs, triplets []string) []string {
 	return out
 }
 
-// Studies lists the names of all studies.
-func Studies() []string {
-	return names(studies(), func(s Study) string { return s.Name })
-}
-
 // ParseStudy returns a study by its name; the error lists the known ones.
 func ParseStudy(name string) (Study, error) {
 	all := append(studies(), Table5())
 	if i := slices.IndexFunc(all, func(s Study) bool { return s.Name == name }); i >= 0 {
 		return all[i], nil
 	}
-	return Study{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name, Studies())
+	return Study{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name,
+		names(all, func(s Study) string { return s.Name }))
 }
 
 // Table is a study with its results.
