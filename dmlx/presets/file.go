@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // file is a preset of the user's own as a TOML file.
@@ -310,7 +311,7 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 	if f.Weights != train.Pretrained && f.Weights != train.Random && f.Weights != "" {
 		f.Weights = localPath(f.Weights, dir)
 	}
-	if train.IsNetworkFile(f.Arch) {
+	if weights.IsNetwork(f.Arch) {
 		f.Arch = localPath(f.Arch, dir)
 	}
 	f.Options.HeadLR = float64(f.HeadLR)

@@ -22,6 +22,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // Checkpoint is the file checkpoint/state.json: the state of a training at the end of an epoch. The folder of a
@@ -208,24 +209,16 @@ func (s *session) initializeWeights() error {
 	if err != nil {
 		return err
 	}
-	if digest := DigestOf(raw); digest != s.WeightsDigest {
+	if digest := weights.DigestOf(raw); digest != s.WeightsDigest {
 		return fmt.Errorf("the spec wants pretrained weights with the digest %s, here they have %s", s.WeightsDigest, digest)
 	}
-	switch {
-	case s.NetworkFile != "":
-		err = backbone.DecodeVariables(raw, store, own.network.Variables(), 0, 0)
-	case own != nil:
-		err = s.step.decode(raw, 0)
-	default:
-		load := backbone.LoadOptions{Arch: s.step.key.arch, WithoutHead: true}
-		if _, err = backbone.DecodeWeights(raw, store, load); err == nil {
-			return backbone.InitHead(store, s.step.key.arch, s.Dim, s.Seed)
-		}
-	}
-	if err != nil {
+	if err := s.loadStart(raw, store); err != nil {
 		return fmt.Errorf("pretrained weights: %w", err)
 	}
-	return nil
+	if own != nil {
+		return nil
+	}
+	return backbone.InitHead(store, s.step.key.arch, s.Dim, s.Seed)
 }
 
 // load reads the checkpoint and its weights. The checkpoint must be of the ID, backend and data of want. The error is

@@ -58,7 +58,7 @@ func (s *session) finish(ctx context.Context) (*Outcome, error) {
 // which steps at the same time would disturb.
 func (s *session) compilesAhead() bool {
 	t := s.trainer
-	return (s.step.key.own == nil || s.step.key.own.network != nil) && t.Name == "xla:cpu" && t.DeviceCount() == 1 &&
+	return (s.step.key.own == nil || s.NetworkFile != "") && t.Name == "xla:cpu" && t.DeviceCount() == 1 &&
 		!t.caches(s.network())
 }
 
@@ -84,25 +84,6 @@ func (s *session) compileEvaluation() (err error) {
 // evaluate embeds the test set, writes its embeddings and fills in the measures.
 func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	s.compiling.Wait()
-	e, err := s.trainer.evaluationStep(s.Config)
-	if err != nil {
-		return err
-	}
-	succeeded := false
-	defer func() {
-		if succeeded {
-			s.trainer.keep(e)
-		} else {
-			e.free()
-		}
-	}()
-	raw, err := s.step.encode(nil)
-	if err != nil {
-		return err
-	}
-	if err := e.decode(raw, 0); err != nil {
-		return err
-	}
 	labels, done := s.Data.Train.Labels(), 0
 	images := slices.DeleteFunc(samples.All(s.Data.Train), func(i int) bool { return !s.heldOut[labels[i]] })
 	total := len(s.Data.Test.Labels()) + len(images)
@@ -115,25 +96,24 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 				Embedded: done, Images: total})
 		}
 	}
-	queries, err := s.embedAndWrite(ctx, e, s.Data.Test, EmbeddingsFile, LabelsFile, embedded)
+	raw, err := s.step.encode(nil)
 	if err != nil {
 		return err
 	}
-	var gallery *retrieval.Embeddings
-	if s.Data.Gallery != nil {
-		gallery, err = s.embedAndWrite(ctx, e, s.Data.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
-		if err != nil {
-			return err
+	var queries, gallery, held *retrieval.Embeddings
+	err = s.trainer.withWeights(s.Config, raw, func(e *compiledStep) (err error) {
+		queries, err = s.embedAndWrite(ctx, e, s.Data.Test, EmbeddingsFile, LabelsFile, embedded)
+		if err == nil && s.Data.Gallery != nil {
+			gallery, err = s.embedAndWrite(ctx, e, s.Data.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
 		}
-	}
-	var held *retrieval.Embeddings
-	if len(s.heldOut) > 0 {
-		held, err = embedSamples(ctx, e, s.Data, s.Data.Train, images, s.Dim, embedded)
-		if err != nil {
-			return err
+		if err == nil && len(s.heldOut) > 0 {
+			held, err = embedSamples(ctx, e, s.Data, s.Data.Train, images, s.Dim, embedded)
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	succeeded = true
 	if held != nil { // They may be infinite where those of the test set are finite.
 		if err := checkFinite(held, "held-out"); err != nil {
 			return err
@@ -157,6 +137,23 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	if s.last != nil {
 		*s.last = evaluation{queries, gallery, *r}
 	}
+	return nil
+}
+
+// withWeights calls use with a step of evaluation that has weights, those of a safetensors file, and then caches it.
+func (t *Trainer) withWeights(c Config, weights []byte, use func(e *compiledStep) error) error {
+	e, err := t.evaluationStep(c)
+	if err != nil {
+		return err
+	}
+	if err = e.decode(weights, 0); err == nil {
+		err = use(e)
+	}
+	if err != nil {
+		e.free()
+		return err
+	}
+	t.keep(e)
 	return nil
 }
 
@@ -268,19 +265,14 @@ func (t *Trainer) Embed(
 	if err != nil {
 		return nil, err
 	}
-	e, err := t.evaluationStep(c)
-	if err != nil {
-		return nil, err
-	}
 	var embedded *retrieval.Embeddings
-	if err = e.decode(weights, 0); err == nil {
+	err = t.withWeights(c, weights, func(e *compiledStep) (err error) {
 		embedded, err = embedSamples(ctx, e, data, of, which, c.Dim, nil)
-	}
+		return err
+	})
 	if err != nil {
-		e.free()
 		return nil, err
 	}
-	t.keep(e)
 	return embedded, checkFinite(embedded, "training")
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/samples"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 func loraConfig(t *testing.T) Config {
@@ -182,9 +183,9 @@ func TestLoRAMemory(t *testing.T) {
 }
 
 // exportedApart returns how far the embeddings of the test images by the exported network are from others.
-func exportedApart(t *testing.T, tr *Trainer, weights []byte, data *samples.Data, want []float32) (apart float64) {
+func exportedApart(t *testing.T, tr *Trainer, raw []byte, data *samples.Data, want []float32) (apart float64) {
 	t.Helper()
-	file, dim, _, err := ExportNetwork("../onnx/testdata/vit_tiny.onnx", weights, true)
+	file, dim, _, err := weights.ExportNetwork("../onnx/testdata/vit_tiny.onnx", raw, true)
 	if err != nil {
 		t.Fatal(err)
 	}

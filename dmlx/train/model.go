@@ -20,9 +20,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
-	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // Model is a network of the user's own. [Config.WithModel] puts it in the place of a backbone.
@@ -42,9 +42,8 @@ type ownModel struct {
 	Model
 	identity string
 	dim      int
-	paths    []string      // Of its variables.
-	random   bool          // Whether a training pass draws random numbers.
-	network  *onnx.Network // That of a file, without low-rank matrices; nil otherwise.
+	paths    []string // Of its variables.
+	random   bool     // Whether a training pass draws random numbers.
 	metadata map[string]string
 
 	// draw sets the initial values in place of the initializers of the variables, if it is not nil.
@@ -237,7 +236,7 @@ func (m *ownModel) probe() (digest string, err error) {
 		}
 		text += fmt.Sprintf(" %s %s %v %.4f %.4g", path, v.Shape(), v.Trainable, sum/max(length, 1e-30), length)
 	}
-	return DigestOf([]byte(text)), nil
+	return weights.DigestOf([]byte(text)), nil
 }
 
 // ownScopes are the scopes of variables that are no weights of a network.

@@ -3,22 +3,19 @@ package train
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/samples"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // WithNetwork returns the config with a network of an ONNX file in place of a backbone, with the weights of the file
@@ -30,7 +27,7 @@ func (c Config) WithNetwork(path string) (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	n, err := OpenNetwork(file)
+	n, err := weights.OpenNetwork(file)
 	if err != nil {
 		return c, err
 	}
@@ -50,40 +47,12 @@ func networkIdentity(file string, n *onnx.Network) string {
 	return filepath.Base(file) + "#" + n.Digest()
 }
 
-// IsNetworkFile reports whether the name of a network is that of an ONNX file.
-func IsNetworkFile(arch string) bool { return strings.EqualFold(filepath.Ext(arch), ".onnx") }
-
-// OpenNetwork reads a network of an ONNX file. Networks stay in memory until their files change.
-func OpenNetwork(path string) (*onnx.Network, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, missingFile(fmt.Sprintf("network %q: no such file", path))
-	}
-	key := digestKey{path: path, size: info.Size(), changed: info.ModTime()}
-	if n, known := openNetworks.Load(key); known {
-		return n.(*onnx.Network), nil
-	}
-	raw, err := durable.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	n, err := onnx.Read(raw)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	openNetworks.Store(key, n)
-	return n, nil
-}
-
-// openNetworks has the networks that were read, since each of the specs of a comparison asks for one.
-var openNetworks sync.Map // digestKey → *onnx.Network
-
 // opened returns the network of the file of the config.
 func (c Config) opened() (*onnx.Network, error) {
 	n := c.fileNetwork
 	if n == nil {
 		var err error
-		if n, err = OpenNetwork(c.NetworkFile); err != nil {
+		if n, err = weights.OpenNetwork(c.NetworkFile); err != nil {
 			return nil, fmt.Errorf("the network %s: %w", c.Network(), err)
 		}
 	}
@@ -186,7 +155,7 @@ func (c Config) networkModel(file *onnx.Network, size int) (*ownModel, error) {
 		return nil, err
 	}
 	dim := c.Dim
-	m := &ownModel{dim: dim, identity: fmt.Sprintf("%s %d %d", c.Model, size, dim), network: file}
+	m := &ownModel{dim: dim, identity: fmt.Sprintf("%s %d %d", c.Model, size, dim)}
 	if n != file {
 		m.identity += " " + c.LoRA
 		m.metadata = map[string]string{backbone.LoRAAlpha: strconv.FormatFloat(l.Alpha, 'g', -1, 64)}
@@ -260,7 +229,7 @@ func (c Config) validatePart() error {
 	if err != nil || p == (part{}) {
 		return err
 	}
-	if err := c.validateLoRA(); err != nil {
+	if err := c.validateLoRA(p); err != nil {
 		return err
 	}
 	var names []string
@@ -290,6 +259,51 @@ func (c Config) validatePart() error {
 	return nil
 }
 
+// Adapt returns a network with the low-rank matrices of the options, and what these are; n itself without them.
+func (o Options) Adapt(n *onnx.Network) (adapted *onnx.Network, l onnx.LoRA, err error) {
+	if o.LoRA == "" {
+		return n, l, nil
+	}
+	if l, err = onnx.ParseLoRA(o.LoRA); err == nil {
+		adapted, err = n.WithLoRA(l)
+	}
+	return adapted, l, err
+}
+
+// validateLoRA reports what is wrong with the low-rank matrices.
+func (c Config) validateLoRA(p part) error {
+	switch {
+	case p.lora == nil:
+		return nil
+	case c.NetworkFile == "":
+		return errors.New("low-rank adapters are for the network of an ONNX file")
+	case c.Freeze != "" && c.TrainOnly == "":
+		return fmt.Errorf("frozen weights %q beside low-rank adapters, with which all other weights but the last layer's "+
+			"are frozen: leave them out, or name those that are trained", c.Freeze)
+	}
+	n, err := c.opened()
+	if err != nil {
+		return err
+	}
+	for _, w := range n.Parameters() {
+		if len(w.Shape) != 2 || !p.lora.MatchString(w.Name) {
+			continue
+		}
+		if p.only != nil && p.only.MatchString(w.Name) {
+			return fmt.Errorf("the weight %s is both trained, by %q, and has low-rank matrices beside it, by %q: want one of "+
+				"them", w.Name, p.only, p.lora)
+		}
+		if p.freeze != nil && p.freeze.MatchString(w.Name) {
+			return fmt.Errorf("the weight %s is both frozen, by %q, and changed by low-rank matrices, by %q: want one of them",
+				w.Name, p.freeze, p.lora)
+		}
+	}
+	if _, _, err := c.Adapt(n); err != nil {
+		return fmt.Errorf("%s: %w", c.Network(), err)
+	}
+	return nil
+}
+
 // markTrained marks the variables of the network that are trained.
 func (s *compiledStep) markTrained(o Options) error {
 	p, err := o.part()
@@ -300,52 +314,4 @@ func (s *compiledStep) markTrained(o Options) error {
 		v.SetTrainable(p.trains(backbone.TensorName(v.Path())))
 	}
 	return nil
-}
-
-// ExportNetwork returns the ONNX file of a network with the weights of a training, in safetensors: the same graph with
-// the same names, low-rank matrices merged, and with head the last layer behind it, whose output is scaled to length 1.
-// dim is the number of values that it gives for an image, and crop the side of an image in pixels.
-func ExportNetwork(path string, weights []byte, head bool) (file []byte, dim, crop int, err error) {
-	n, err := OpenNetwork(path)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	if weights, err = backbone.MergeLowRank(weights); err != nil {
-		return nil, 0, 0, err
-	}
-	meta, err := backbone.Metadata(weights)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	if of := meta["model"]; !strings.Contains(of, n.Digest()) {
-		return nil, 0, 0, fmt.Errorf("the weights are of %q, not of %s with the SHA-256 %s", of, path, n.Digest())
-	}
-	prepare, found, err := backbone.PreprocessingOf(meta)
-	if err != nil || !found {
-		return nil, 0, 0, errors.Join(err, errors.New("the weights do not say how images are prepared"))
-	}
-	if dim, err = backbone.HeadDim(weights); err != nil {
-		return nil, 0, 0, err
-	}
-	store := model.NewStore()
-	defer store.Finalize()
-	m, err := Config{Dim: dim}.networkModel(n, prepare.Crop)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	if err := m.decode(weights, store, 0); err != nil {
-		return nil, 0, 0, err
-	}
-	var layer *onnx.Linear
-	if head {
-		value := func(name string) []float32 {
-			return tensors.MustCopyFlatData[float32](store.GetVariable(headScope + name).MustValue())
-		}
-		layer = &onnx.Linear{Name: "fc", Weight: value("weight"), Bias: value("bias")}
-	} else {
-		dim = n.Width
-	}
-	file, err = n.Write(store, layer, map[string]string{"run": meta["run"], "data": meta["data"],
-		"size": strconv.Itoa(prepare.Crop)})
-	return file, dim, prepare.Crop, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/samples"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 const testNetwork = "../onnx/testdata/efficientnet_lite0.onnx"
@@ -91,7 +92,7 @@ func TestNetwork(t *testing.T) {
 						t.Errorf("%s: trained %v, changed %v", weight, trained, !same)
 					}
 				}
-				file, dim, crop, err := ExportNetwork(testNetwork, encoded(t, tn.Dir), true)
+				file, dim, crop, err := weights.ExportNetwork(testNetwork, encoded(t, tn.Dir), true)
 				if err != nil || dim != 8 || crop != 32 {
 					t.Fatal(dim, crop, err)
 				}

@@ -19,6 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/samples"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // TestNetworkLosses takes ten steps by each optimizer, and compares each loss with PyTorch's, which
@@ -59,7 +60,7 @@ func testNetworkLosses(t *testing.T, tr *Trainer, file, prefix string) {
 	if err := json.Unmarshal(raw, &info); err != nil {
 		t.Fatal(err)
 	}
-	net, err := OpenNetwork(file + ".onnx")
+	net, err := weights.OpenNetwork(file + ".onnx")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
@@ -26,11 +24,9 @@ type Steps struct {
 	Arch    backbone.Arch
 	Network string // In place of Arch: the path of the ONNX file of a network, see [Config.WithNetwork].
 	// Weights are the initial ones with the last layer, fc: a safetensors file with PyTorch's names, or those of Network.
-	Weights []byte
-	Rule    dmlx.Rule
-	Loss    string // In place of the rule: a loss without proxies, see [objectives.ParseLoss].
-	Miner   string // Of the rule or the loss, see [objectives.Objective.WithMiner].
-	LR      float64
+	Weights   []byte
+	Objective objectives.Objective // A loss has no proxies.
+	LR        float64
 	// Options are those of a training with an epoch for each step. Without a schedule the learning rate is constant.
 	// Augment must be empty.
 	Options Options
@@ -141,35 +137,28 @@ func (s *Steps) config(dim int) (c Config, err error) {
 	if s.Options.Augment != "" {
 		return c, fmt.Errorf("augmentation %q: the batches are given, and not augmented", s.Options.Augment)
 	}
-	c = Config{
-		Arch: string(s.Arch), Weights: Random, Dim: dim, ClassesPerBatch: s.Batch, ImagesPerClass: 1,
-		LR: s.LR, Epochs: s.Count, StepsPerEpoch: 1,
-		Memory: Memory{Precision: s.Precision},
-	}
-	if err := c.Memory.validate(s.Batch); err != nil {
+	by, err := s.Objective.Parsed() // The zero value is a rule.
+	if err != nil {
 		return c, err
 	}
-	if s.Network != "" {
-		if c, err = c.WithNetwork(s.Network); err == nil {
-			err = c.validateNetwork()
-		}
-		if err != nil {
-			return c, err
-		}
+	c = Config{
+		Objective: by, Arch: string(s.Arch), Weights: Random, Dim: dim, ClassesPerBatch: s.Batch,
+		ImagesPerClass: 1, LR: s.LR, Epochs: s.Count, StepsPerEpoch: 1, Memory: Memory{Precision: s.Precision},
+		Options: s.Options,
+	}
+	if c.Proxies() > 0 {
+		return c, fmt.Errorf("loss %s has proxies, which the given weights do not have", c.Loss)
 	}
 	if s.Options.Schedule == "" {
 		c.Decay = 1
 	}
-	if s.Loss == "" {
-		c.Objective, err = objectives.ByRule(s.Rule)
-	} else if c.Objective, err = objectives.ParseLoss(s.Loss); err == nil && c.Proxies() > 0 {
-		err = fmt.Errorf("loss %s has proxies, which the given weights do not have", c.Loss)
+	if s.Network != "" {
+		if c, err = c.WithNetwork(s.Network); err != nil {
+			return c, err
+		}
 	}
-	if err == nil {
-		c.Objective, err = c.WithMiner(s.Miner)
-	}
-	if err == nil {
-		c, err = c.WithOptions(s.Options)
+	if c, err = c.canonicalOptions(); err == nil {
+		err = c.Validate()
 	}
 	if err == nil && s.Network != "" {
 		images := &datasets.Images{N: len(s.Labels), Size: s.Size, Pixels: s.Pixels}
@@ -182,8 +171,6 @@ func (s *Steps) config(dim int) (c Config, err error) {
 func (s *Steps) check() (dim int, err error) {
 	if s.Network != "" && s.Arch != "" {
 		return 0, fmt.Errorf("the network is both %s and the file %s: want one of them", s.Arch, s.Network)
-	} else if _, err := backbone.ParseArch(string(s.Arch)); s.Network == "" && err != nil {
-		return 0, err
 	}
 	if s.Count < 1 || s.Batch < 1 || s.Size < 1 {
 		return 0, fmt.Errorf("%d steps of %d images of %d pixels: want at least one of each", s.Count, s.Batch, s.Size)
@@ -194,9 +181,6 @@ func (s *Steps) check() (dim int, err error) {
 	if want := s.Count * s.Batch * s.Size * s.Size * 3; len(s.Pixels) != want {
 		return 0, fmt.Errorf("%d values of pixels for %d steps of %d images of %d×%d×3: want %d",
 			len(s.Pixels), s.Count, s.Batch, s.Size, s.Size, want)
-	}
-	if !(s.LR > 0) || math.IsInf(s.LR, 0) {
-		return 0, fmt.Errorf("learning rate is %g, must be a positive number", s.LR)
 	}
 	for c := range 3 {
 		if m, d := s.Mean[c], s.Std[c]; m-m != 0 || !(d > 0) || d-d != 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -213,11 +213,11 @@ func TestStepsOfPyTorch(t *testing.T) {
 	}
 	for _, c := range trainers() {
 		for _, want := range f.Cases {
-			rule, err := dmlx.ParseRule(want.Rule)
+			rule, err := objectives.Parse(want.Rule)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Rule, s.LR = rule, want.LR
+			s.Objective, s.LR = rule, want.LR
 			got, err := s.Take(t.Context(), c.Choice)
 			if err != nil {
 				t.Fatal(err)
@@ -258,7 +258,7 @@ func TestStepsOfPyTorch(t *testing.T) {
 func TestStepsInBFloat16(t *testing.T) {
 	f, s := readPyTorchSteps(t)
 	want, err := f.Cases[0], error(nil)
-	if s.Rule, err = dmlx.ParseRule(want.Rule); err != nil {
+	if s.Objective, err = objectives.Parse(want.Rule); err != nil {
 		t.Fatal(err)
 	}
 	s.LR, s.Precision = want.LR, BFloat16

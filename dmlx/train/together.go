@@ -121,7 +121,7 @@ func (t *Trainer) trainGroup(ctx context.Context, group []*session) error {
 // sideBySide reports whether a training may share a graph with others. Backbones fill the device by themselves, and
 // the random numbers of dropout are drawn from one state in a graph.
 func (c Config) sideBySide() bool {
-	function := c.Model != "" && c.model != nil && !c.model.random && c.model.network == nil
+	function := c.Model != "" && c.model != nil && !c.model.random && c.NetworkFile == ""
 	return (c.Head != "" || function) && c.MicroBatch == 0 && c.MemoryBank == "" && c.HeadLR == 0
 }
 

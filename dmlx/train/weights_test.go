@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs/runstest"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // randomWeights returns a safetensors file of a network whose last layer has its own size, as ImageNet's has 1000.
@@ -68,7 +69,7 @@ func TestFetchWeights(t *testing.T) {
 	if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), "dmlx weights get resnet18") {
 		t.Errorf("without weights: %v", err)
 	}
-	path, err := train.FetchWeights(t.Context(), backbone.ResNet18)
+	path, err := weights.Fetch(t.Context(), backbone.ResNet18)
 	if err != nil {
 		t.Fatalf("%v; asked for %q", err, asked)
 	}
@@ -76,24 +77,24 @@ func TestFetchWeights(t *testing.T) {
 		t.Errorf("%s: %d bytes, %v", path, len(got), err)
 	}
 	before := len(asked)
-	if _, err := train.FetchWeights(t.Context(), backbone.ResNet18); err != nil || len(asked) != before {
+	if _, err := weights.Fetch(t.Context(), backbone.ResNet18); err != nil || len(asked) != before {
 		t.Errorf("again: %v; asked for %q", err, asked[before:])
 	}
 	spec, err = preset.Spec("CAR", dmlx.Rule{}, 1)
-	if err != nil || spec.WeightsDigest != train.DigestOf(raw) || spec.Validate() != nil {
+	if err != nil || spec.WeightsDigest != weights.DigestOf(raw) || spec.Validate() != nil {
 		t.Errorf("%+v, %v", spec, err)
 	}
 	if err := os.WriteFile(path, raw[:1000], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := train.FetchWeights(t.Context(), backbone.ResNet18); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := weights.Fetch(t.Context(), backbone.ResNet18); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("damaged: %v", err)
 	}
-	_, err = train.FetchWeights(t.Context(), backbone.Small)
+	_, err = weights.Fetch(t.Context(), backbone.Small)
 	if err == nil || !strings.Contains(err.Error(), "resnet18") {
 		t.Errorf("small: %v", err)
 	}
-	_, err = train.FetchWeights(t.Context(), backbone.ResNet50)
+	_, err = weights.Fetch(t.Context(), backbone.ResNet50)
 	if err == nil || !strings.Contains(err.Error(), "put its model.safetensors at") ||
 		strings.Contains(err.Error(), "\n") {
 		t.Errorf("not on the hub: %v", err)
@@ -109,13 +110,13 @@ func TestStartFromFile(t *testing.T) {
 	}
 	s := runstest.Tiny()
 	spec, err := s.WithStart("", path)
-	if err != nil || spec.Weights != train.Pretrained || spec.WeightsDigest != train.DigestOf(raw) ||
+	if err != nil || spec.Weights != train.Pretrained || spec.WeightsDigest != weights.DigestOf(raw) ||
 		spec.Hash() == s.Hash() {
 		t.Fatalf("%+v, %v", spec, err)
 	}
 	store, _ := runstest.Store(t)
 	r := runstest.Run(t, runstest.Go(), store, spec)
-	if r.Spec.WeightsDigest != train.DigestOf(raw) {
+	if r.Spec.WeightsDigest != weights.DigestOf(raw) {
 		t.Errorf("%+v", r.Spec)
 	}
 	_, err = s.WithStart("resnet18", path)

@@ -32,6 +32,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -331,7 +332,6 @@ func (f *form) features(data string) (out frozen, err error) {
 	if err != nil {
 		return out, err
 	}
-	weights := backbone.Pretrained()
 	count := make(map[int64]int)
 	for _, c := range set.Train.Labels {
 		count[c]++
@@ -343,7 +343,7 @@ func (f *form) features(data string) (out frozen, err error) {
 		}
 	}
 	dir := filepath.Join(f.Store.Dir, "tryit", fmt.Sprintf("%s-%.12s-%.12s", filepath.Base(data), set.Digest,
-		train.DigestOf(weights)))
+		weights.DigestOf(backbone.Pretrained())))
 	name := func(part string) string { return filepath.Join(dir, filepath.Base(data)+part+".npy") }
 	out.files = runs.Features{Features: name(""), Labels: name("-labels"), TestFeatures: name("-test"),
 		TestLabels: name("-test-labels")}
@@ -354,7 +354,7 @@ func (f *form) features(data string) (out frozen, err error) {
 	if err != nil {
 		return out, err
 	}
-	training, test, err := pretrain.Features(f.ctx, trainer.Choice, weights, set)
+	training, test, err := pretrain.Features(f.ctx, trainer.Choice, backbone.Pretrained(), set)
 	if err != nil {
 		return out, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // resnetStep is a training step to measure: classes × images of 224 × 224 pixels.
@@ -81,7 +82,7 @@ func SomeSteps(arch string, size, classes, images int) (runs.Spec, error) {
 		return spec, err
 	}
 	start := train.Random
-	if train.IsNetworkFile(arch) {
+	if weights.IsNetwork(arch) {
 		start = ""
 	}
 	if spec, err = spec.WithStart(arch, start); err != nil {

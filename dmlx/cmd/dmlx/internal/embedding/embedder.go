@@ -25,6 +25,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // pretrained returns the published weights of a network, by default resnet18's, as the bytes of their file.
@@ -33,7 +34,7 @@ func pretrained(arch string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return train.PretrainedWeights(net)
+	return weights.Read(net, "")
 }
 
 // Network returns the network of a weight file and the preprocessing of its images. arch overrides the network in the
@@ -161,27 +162,27 @@ type embedder struct {
 }
 
 // loadEmbedder reads weights of a file or a run, or the network of an ONNX file. Finalize its store after use.
-func loadEmbedder(a *cli.App, arch, weights, features string) (*embedder, error) {
+func loadEmbedder(a *cli.App, arch, path, features string) (*embedder, error) {
 	if err := checkFeatures(features); err != nil {
 		return nil, err
 	}
 	var raw []byte
 	var err error
-	if train.IsNetworkFile(weights) {
-		n, err := train.OpenNetwork(weights)
+	if weights.IsNetwork(path) {
+		n, err := weights.OpenNetwork(path)
 		if err != nil {
 			return nil, err
 		}
-		return networkEmbedder(weights, n)
-	} else if weights == train.Pretrained {
+		return networkEmbedder(path, n)
+	} else if path == train.Pretrained {
 		raw, err = pretrained(arch)
 	} else {
-		raw, weights, err = weightsOf(a, weights)
+		raw, path, err = weightsOf(a, path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if file, network, _, _, err := trainedNetwork(a, arch, weights, raw, features); err != nil {
+	if file, network, _, _, err := trainedNetwork(a, arch, path, raw, features); err != nil {
 		return nil, err
 	} else if file != nil {
 		n, err := onnx.Read(file)
@@ -191,7 +192,7 @@ func loadEmbedder(a *cli.App, arch, weights, features string) (*embedder, error)
 		return networkEmbedder(network, n)
 	}
 	store := model.NewStore()
-	o, prepare, width, err := loadNetwork(store, arch, weights, raw, features)
+	o, prepare, width, err := loadNetwork(store, arch, path, raw, features)
 	if err != nil {
 		return nil, err
 	}
@@ -311,8 +312,8 @@ func trainedNetwork(a *cli.App, arch, name string, raw []byte, features string) 
 	crop int, err error) {
 	meta, _ := backbone.Metadata(raw) // Who reads other weights reports the error.
 	file, digest, _ := strings.Cut(meta["model"], "#")
-	if network = arch; !train.IsNetworkFile(arch) {
-		if !train.IsNetworkFile(file) {
+	if network = arch; !weights.IsNetwork(arch) {
+		if !weights.IsNetwork(file) {
 			return nil, "", 0, 0, nil
 		}
 		network = file
@@ -321,12 +322,12 @@ func trainedNetwork(a *cli.App, arch, name string, raw []byte, features string) 
 				network = r.Spec.NetworkFile
 			}
 		}
-		if n, err := train.OpenNetwork(network); err != nil || !strings.HasPrefix(digest, n.Digest()) {
+		if n, err := weights.OpenNetwork(network); err != nil || !strings.HasPrefix(digest, n.Digest()) {
 			return nil, "", 0, 0, fmt.Errorf("%s: trained from the network %s with the SHA-256 %.64s, which %s is not: name "+
 				"the file by --arch", name, file, digest, network)
 		}
 	}
-	if encoded, dim, crop, err = train.ExportNetwork(network, raw, features == "embedding"); err != nil {
+	if encoded, dim, crop, err = weights.ExportNetwork(network, raw, features == "embedding"); err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
 	return encoded, network, dim, crop, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // newWeightsInfo describes the network of an ONNX file.
@@ -23,7 +24,7 @@ func newWeightsInfo(a *cli.App) *cobra.Command {
 			"  dmlx weights info vit_small.onnx --lora 'attn\\.qkv\\.weight@q,v:8'",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			n, err := train.OpenNetwork(args[0])
+			n, err := weights.OpenNetwork(args[0])
 			if err != nil {
 				return err
 			}

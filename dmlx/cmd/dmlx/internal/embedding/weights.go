@@ -14,7 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/heads"
-	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // NewWeights downloads pretrained weights and exports trained ones.
@@ -38,7 +38,7 @@ func NewWeights(a *cli.App) *cobra.Command {
 			if err != nil {
 				return cli.Usage(err)
 			}
-			path, err := train.FetchWeights(cmd.Context(), arch)
+			path, err := weights.Fetch(cmd.Context(), arch)
 			if err != nil {
 				return err
 			}

@@ -1,13 +1,13 @@
 package training
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embedding"
@@ -15,15 +15,16 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // newTrainSteps trains on the batches of a file, so that parity.py can compare each step with PyTorch's.
 func newTrainSteps(a *cli.App) *cobra.Command {
 	var (
-		arch, weights, pixels, labels, rule, loss, precision, out string
-		tf                                                        trainingFlags
-		lr                                                        float64
-		mean, std                                                 []float32
+		arch, start, pixels, labels, rule, loss, precision, out string
+		tf                                                      trainingFlags
+		lr                                                      float64
+		mean, std                                               []float32
 	)
 	cmd := &cobra.Command{
 		Use:   "steps --weights W.safetensors --pixels P.npy --labels L.npy --rule RULE --lr X --out DIR",
@@ -43,7 +44,13 @@ weights.safetensors, the weights and running averages after the last step.
 			"--lr 0.1 --out DIR",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := dmlx.ParseRule(rule)
+			if loss != "" && cmd.Flags().Changed("rule") {
+				return cli.Usagef("--rule and --loss are both given: want one of them")
+			}
+			o, err := objective(cmp.Or(loss, rule), loss == "")
+			if err == nil && tf.miner != "" {
+				o, err = o.WithMiner(tf.miner)
+			}
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -51,20 +58,16 @@ weights.safetensors, the weights and running averages after the last step.
 			if err != nil {
 				return cli.Usage(err)
 			}
-			if loss != "" && cmd.Flags().Changed("rule") {
-				return cli.Usagef("--rule and --loss are both given: want one of them")
-			}
-			raw, err := backbone.ReadFile(weights)
+			raw, err := backbone.ReadFile(start)
 			if err != nil {
 				return err
 			}
-			s := train.Steps{Weights: raw, Rule: r, Loss: loss, Miner: tf.miner, LR: lr, Options: options,
-				Precision: precision}
+			s := train.Steps{Weights: raw, Objective: o, LR: lr, Options: options, Precision: precision}
 			var net string
 			var prepare backbone.Preprocessing
-			if train.IsNetworkFile(arch) {
+			if weights.IsNetwork(arch) {
 				s.Network, net = arch, filepath.Base(arch)
-				n, err := train.OpenNetwork(arch)
+				n, err := weights.OpenNetwork(arch)
 				if err != nil {
 					return err
 				}
@@ -72,7 +75,7 @@ weights.safetensors, the weights and running averages after the last step.
 					return fmt.Errorf("%s: %w", arch, err)
 				}
 			} else {
-				if s.Arch, prepare, err = embedding.Network(arch, weights, raw); err != nil {
+				if s.Arch, prepare, err = embedding.Network(arch, start, raw); err != nil {
 					return err
 				}
 				net = string(s.Arch)
@@ -100,7 +103,7 @@ weights.safetensors, the weights and running averages after the last step.
 			embeddingsFile := filepath.Join(out, train.EmbeddingsFile)
 			weightsFile := filepath.Join(out, "weights.safetensors")
 			if _, err := os.Stat(out); err == nil { // A new folder has no input files.
-				if err := cli.CheckOut([]string{weights, pixels, labels, s.Network}, embeddingsFile, weightsFile); err != nil {
+				if err := cli.CheckOut([]string{start, pixels, labels, s.Network}, embeddingsFile, weightsFile); err != nil {
 					return err
 				}
 			}
@@ -122,20 +125,19 @@ weights.safetensors, the weights and running averages after the last step.
 				return err
 			}
 			summary := map[string]any{
-				"arch": net, "rule": r.Name(), "lr": lr, "steps": s.Count, "batch": s.Batch, "size": s.Size,
+				"arch": net, "rule": o.Rule, "lr": lr, "steps": s.Count, "batch": s.Batch, "size": s.Size,
 				"dim": end.Dim, "backend": choice.Name, "out": out,
 			}
-			by := r.Name()
-			if loss != "" {
+			if !o.IsRule() {
 				delete(summary, "rule")
-				summary["loss"], by = loss, loss
+				summary["loss"] = o.Loss
 			}
-			return a.Print(summary, fmt.Sprintf("%d steps of %s by %s in %s", s.Count, net, by, out))
+			return a.Print(summary, fmt.Sprintf("%d steps of %s by %s in %s", s.Count, net, cmp.Or(o.Loss, o.Rule), out))
 		},
 	}
 	f := cmd.Flags()
 	embedding.ArchFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "",
+	f.StringVar(&start, "weights", "",
 		"initial weights: a .safetensors or .pth file with torchvision's names, or a .safetensors file with the names of "+
 			"NET.onnx")
 	f.StringVar(&pixels, "pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
