@@ -317,7 +317,7 @@ func TestMovedCheckpointsAndHistograms(t *testing.T) {
 		if err != nil || !slices.Contains(moved.Present, hash) || to.verifyCheckpoint(hash) != nil {
 			t.Errorf("%+v, %v; %v", moved, err, to.verifyCheckpoint(hash))
 		}
-		if p, _, err := to.histograms(tiny()); err != nil || p == nil || p.Backend != "first" {
+		if p, _, err := to.histograms(tiny().Hash(), tiny()); err != nil || p == nil || p.Backend != "first" {
 			t.Errorf("histograms %+v, %v", p, err)
 		}
 	}
@@ -658,7 +658,7 @@ func TestArchivesNameNoFolders(t *testing.T) {
 			if kept := reflect.DeepEqual(e.Spec, original.Spec); kept != merged {
 				t.Errorf("merged %v: %+v", merged, e.Spec)
 			}
-			if p, _, err := to.histograms(e.Spec); err != nil || p == nil {
+			if p, _, err := to.histograms(e.Hash, e.Spec); err != nil || p == nil {
 				t.Errorf("no histograms, %v", err)
 			}
 			if err := os.Remove(filepath.Join(to.Path(e.Hash), histogramsFile)); err != nil {
@@ -671,7 +671,7 @@ func TestArchivesNameNoFolders(t *testing.T) {
 			t.Fatalf("%+v, %v", moved, err)
 		}
 		for _, e := range entries {
-			if p, _, err := to.histograms(e.Spec); err != nil || p == nil {
+			if p, _, err := to.histograms(e.Hash, e.Spec); err != nil || p == nil {
 				t.Errorf("no histograms from the other form, %v", err)
 			}
 		}

@@ -88,8 +88,8 @@ const histogramsFile = "histograms.json"
 
 // histograms returns the histograms of a run in the store, and its result. The histograms are nil if there are none of
 // the present result; the result is nil if the store has none.
-func (s *Store) histograms(spec Spec) (p *Histograms, result *Result, err error) {
-	result, found, err := s.lookup(spec)
+func (s *Store) histograms(hash string, spec Spec) (p *Histograms, result *Result, err error) {
+	result, found, err := s.lookupAs(hash, spec)
 	if err != nil || !found {
 		return nil, nil, err
 	}
@@ -125,15 +125,16 @@ func AllHistograms(
 			return nil, 0, err
 		}
 	}
-	var missing []Spec
-	var trains []bool // For each of them, whether the store lacks its run.
+	var missing []task
+	hashes := make([]string, len(specs))
 	have := make(map[string]*Histograms)
-	for _, spec := range specs {
+	for i, spec := range specs {
 		hash := spec.Hash()
+		hashes[i] = hash
 		if _, known := have[hash]; known { // Several cells of a table may share a run.
 			continue
 		}
-		p, result, err := store.histograms(spec)
+		p, result, err := store.histograms(hash, spec)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -144,27 +145,27 @@ func AllHistograms(
 		if p != nil || o.CachedOnly && !store.canEmbed(result) {
 			continue
 		}
-		missing, trains = append(missing, spec), append(trains, result == nil)
+		missing = append(missing, task{o.job(spec, true), hash, result == nil})
 		if result == nil {
 			ran++
 		}
 	}
 	if len(missing) > 0 {
-		if err := o.do(ctx, choose, store, o.jobs(missing, true), trains); err != nil {
+		if err := o.do(ctx, choose, store, missing); err != nil {
 			return nil, 0, err
 		}
 	}
-	for _, spec := range missing {
-		p, _, err := store.histograms(spec)
+	for _, t := range missing {
+		p, _, err := store.histograms(t.hash, t.Spec)
 		if err == nil && p == nil {
 			err = errors.New("the job ended, but the store has no valid histograms")
 		}
 		if err != nil {
-			return nil, 0, of(spec, "histograms of ", err)
+			return nil, 0, of(t.Spec, "histograms of ", err)
 		}
-		have[spec.Hash()] = p
+		have[t.hash] = p
 	}
-	all = slice.Map(specs, func(spec Spec) *Histograms { return have[spec.Hash()] })
+	all = slice.Map(hashes, func(hash string) *Histograms { return have[hash] })
 	return all, ran, nil
 }
 
@@ -179,18 +180,18 @@ func (s *Store) canEmbed(r *Result) bool {
 
 // computeHistograms computes and stores the histograms of a run. It trains the run if the store does not have it.
 func computeHistograms(
-	ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress),
+	ctx context.Context, trainer *train.Trainer, store *Store, t task, progress func(Progress),
 ) (p *Histograms, err error) {
-	if _, err := Run(ctx, trainer, store, spec, progress); err != nil {
+	if _, err := runTasks(ctx, trainer, store, []task{t}, progress); err != nil {
 		return nil, err
 	}
-	unlock, err := store.lock(ctx, spec.Hash())
+	unlock, err := store.lock(ctx, t.hash)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	defer errs.Catch(&err)
-	p, result, err := store.histograms(spec)
+	p, result, err := store.histograms(t.hash, t.Spec)
 	if err != nil || p != nil { // Another process may have computed them meanwhile.
 		return p, err
 	}
@@ -198,7 +199,7 @@ func computeHistograms(
 		return nil, errors.New("the run was removed meanwhile")
 	}
 	p = &Histograms{Recipe: HistogramsRecipe, Result: result, Backend: trainer.Name}
-	if err := p.fill(ctx, trainer, store, spec.Data, store.dataOptions(ctx, spec, progress)); err != nil {
+	if err := p.fill(ctx, trainer, store, t.Spec.Data, store.dataOptions(ctx, t.Spec, progress)); err != nil {
 		return nil, err
 	}
 	if err := p.seal(); err != nil {

@@ -103,7 +103,7 @@ func TestHistogramsNetwork(t *testing.T) {
 	for _, c := range trainers() {
 		s, _ := testStore(t)
 		r := mustRun(t, c, s, tiny())
-		p, err := computeHistograms(t.Context(), c, s, tiny(), nil)
+		p, err := computeHistograms(t.Context(), c, s, task{Job: Job{Spec: tiny()}, hash: r.Hash}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestHeldOutClassesAreNotPortrayed(t *testing.T) {
 	spec := tiny()
 	spec.TrainClasses, spec.HeldOut = 8, 4
 	r := mustRun(t, goBackend(), s, spec)
-	p, err := computeHistograms(t.Context(), goBackend(), s, spec, nil)
+	p, err := computeHistograms(t.Context(), goBackend(), s, task{Job: Job{Spec: spec}, hash: r.Hash}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

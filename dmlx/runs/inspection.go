@@ -301,7 +301,7 @@ func (s *Store) Densities(
 		}
 		return last, test, s.onlyBundled(r, "triplets")
 	}
-	p, _, err := s.histograms(r.Spec)
+	p, _, err := s.histograms(r.Hash, r.Spec)
 	if err != nil {
 		return last, test, err
 	}

@@ -34,28 +34,43 @@ func Jobs(specs ...Spec) []Job {
 
 // Run does the job, or reads what the store has of it; see [Run].
 func (j Job) Run(ctx context.Context, trainer *train.Trainer, store *Store, progress func(Progress)) error {
-	trainer, err := trainer.OnDevices(j.Devices)
+	if err := j.Spec.Ready(); err != nil {
+		return err
+	}
+	return task{Job: j, hash: j.Spec.Hash()}.run(ctx, trainer, store, progress)
+}
+
+// task is a job whose spec is [Spec.Ready], with its hash.
+type task struct {
+	Job
+	hash   string
+	trains bool // Whether a run is trained for it. Progress counts these.
+}
+
+func (t task) run(ctx context.Context, trainer *train.Trainer, store *Store, progress func(Progress)) error {
+	trainer, err := trainer.OnDevices(t.Devices)
 	if err != nil {
 		return err
 	}
-	if j.Keep > 0 {
-		trainer = trainer.Keeping(j.Keep)
+	if t.Keep > 0 {
+		trainer = trainer.Keeping(t.Keep)
 	}
-	if j.Histograms {
-		_, err = computeHistograms(ctx, trainer, store, j.Spec, progress)
+	if t.Histograms {
+		_, err = computeHistograms(ctx, trainer, store, t, progress)
 	} else {
-		_, err = Run(ctx, trainer, store, j.Spec, progress)
+		_, err = runTasks(ctx, trainer, store, []task{t}, progress)
 	}
 	return err
 }
 
 // Done reports whether the store has the output of the job. Bundled results do not count.
 func (j Job) Done(store *Store) (bool, error) {
+	hash := j.Spec.Hash()
 	if j.Histograms {
-		p, _, err := store.histograms(j.Spec)
+		p, _, err := store.histograms(hash, j.Spec)
 		return p != nil, err
 	}
-	_, found, err := store.lookup(j.Spec)
+	_, found, err := store.lookupAs(hash, j.Spec)
 	return found, err
 }
 

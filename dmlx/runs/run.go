@@ -47,16 +47,25 @@ func Run(
 func RunTogether(
 	ctx context.Context, trainer *train.Trainer, store *Store, specs []Spec, progress func(Progress),
 ) (all []*Result, err error) {
-	defer errs.Catch(&err)
-	results := make(map[string]*Result)
-	missing := make(map[string]Spec)
-	hashes := make([]string, len(specs))
+	tasks := make([]task, len(specs))
 	for i, spec := range specs {
 		if err := spec.Ready(); err != nil {
 			return nil, err
 		}
-		hash := spec.Hash()
-		hashes[i] = hash
+		tasks[i] = task{Job: Job{Spec: spec}, hash: spec.Hash()}
+	}
+	return runTasks(ctx, trainer, store, tasks, progress)
+}
+
+// runTasks is [RunTogether] for specs that are [Spec.Ready].
+func runTasks(
+	ctx context.Context, trainer *train.Trainer, store *Store, tasks []task, progress func(Progress),
+) (all []*Result, err error) {
+	defer errs.Catch(&err)
+	results := make(map[string]*Result)
+	missing := make(map[string]Spec)
+	for _, t := range tasks {
+		hash, spec := t.hash, t.Spec
 		if r, err := store.read(hash); err == nil { // Without the lock, because a read-only store has none.
 			if results[hash], _, err = store.resolve(hash, spec, r, nil); err != nil {
 				return nil, err
@@ -116,19 +125,20 @@ func RunTogether(
 		}
 		results[t.ID] = r
 	}
-	all = make([]*Result, len(specs))
-	for i, hash := range hashes {
-		all[i] = results[hash]
+	all = make([]*Result, len(tasks))
+	for i, t := range tasks {
+		all[i] = results[t.hash]
 	}
 	return all, nil
 }
 
-// sideBySide groups specs of which [train.Trainer.TrainTogether] trains several at once, by their positions. A group
+// sideBySide groups tasks of which [train.Trainer.TrainTogether] trains several at once, by their positions. A group
 // has at most 30, whose results are written together.
-func sideBySide(specs []Spec) [][]int {
+func sideBySide(tasks []task) [][]int {
 	var groups [][]int
 	last := make(map[string]int)
-	for i, s := range specs {
+	for i, t := range tasks {
+		s := t.Spec
 		if s.Head == "" && (s.Model == "" || s.NetworkFile != "") {
 			continue
 		}

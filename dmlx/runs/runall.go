@@ -45,15 +45,12 @@ type Options struct {
 func RunAll(
 	ctx context.Context, choose func() (*train.Trainer, error), store *Store, specs []Spec, o Options,
 ) (results []*Result, ran int, err error) {
-	find := store.Lookup
-	if o.IgnoreBundled {
-		find = store.lookup
-	}
 	results = make([]*Result, len(specs))
 	slots := make(map[string][]int) // Positions of a missing run in specs, by its hash.
-	var missing []Spec
+	var missing []task
 	for i, spec := range specs {
-		r, found, err := find(spec)
+		hash := spec.Hash()
+		r, found, err := store.find(hash, spec, !o.IgnoreBundled)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -61,47 +58,43 @@ func RunAll(
 			results[i] = r
 			continue
 		}
-		hash := spec.Hash()
 		if slots[hash] == nil {
-			missing = append(missing, spec)
+			missing = append(missing, task{o.job(spec, false), hash, true})
 		}
 		slots[hash] = append(slots[hash], i)
 	}
 	if o.CachedOnly || len(missing) == 0 {
 		return results, 0, nil
 	}
-	jobs := o.jobs(missing, false)
-	if err := o.do(ctx, choose, store, jobs, nil); err != nil {
+	if err := o.do(ctx, choose, store, missing); err != nil {
 		return nil, 0, err
 	}
-	for _, spec := range missing {
-		r, found, err := store.lookup(spec)
+	for _, t := range missing {
+		r, found, err := store.lookupAs(t.hash, t.Spec)
 		if err == nil && !found {
 			err = errors.New("training ended, but the store has no valid result")
 		}
 		if err != nil {
-			return nil, 0, of(spec, "", err)
+			return nil, 0, of(t.Spec, "", err)
 		}
-		for _, slot := range slots[spec.Hash()] {
+		for _, slot := range slots[t.hash] {
 			results[slot] = r
 		}
 	}
 	return results, len(missing), nil
 }
 
-// jobs returns jobs for specs, as the options say.
-func (o Options) jobs(specs []Spec, histograms bool) []Job {
-	return slice.Map(specs, func(spec Spec) Job {
-		return Job{Spec: spec, Histograms: histograms, Devices: o.Devices, Keep: o.Keep}
-	})
+// job returns the job for a spec, as the options say.
+func (o Options) job(spec Spec, histograms bool) Job {
+	return Job{Spec: spec, Histograms: histograms, Devices: o.Devices, Keep: o.Keep}
 }
 
 // do does jobs of one kind, as many at once as the options say, so that the store has their results. The first error
-// stops all of them; it names the spec. trains, if not nil, tells for which jobs a run is trained: progress counts
-// these.
-func (o Options) do(ctx context.Context, choose func() (*train.Trainer, error), store *Store, jobs []Job,
-	trains []bool) error {
-	choose, err := o.submit(ctx, store, jobs, choose)
+// stops all of them; it names the spec.
+func (o Options) do(
+	ctx context.Context, choose func() (*train.Trainer, error), store *Store, tasks []task,
+) error {
+	choose, err := o.submit(ctx, store, tasks, choose)
 	if err != nil {
 		return err
 	}
@@ -109,30 +102,30 @@ func (o Options) do(ctx context.Context, choose func() (*train.Trainer, error), 
 	if err != nil {
 		return err
 	}
-	what, run, count := "", make([]int, len(jobs)), 0
-	for i, j := range jobs {
-		if j.Histograms {
+	what, run, count := "", make([]int, len(tasks)), 0
+	for i, t := range tasks {
+		if t.Histograms {
 			what = "histograms of "
 		}
-		if trains == nil || trains[i] {
+		if t.trains {
 			count++
 			run[i] = count
 		}
 	}
 	if what == "" && o.RunProcess == nil && o.Submit == nil && o.Devices == 0 && trainer.DeviceCount() == 1 {
-		if err := o.trainGroups(ctx, trainer, store, jobs); err != nil {
+		if err := o.trainGroups(ctx, trainer, store, tasks); err != nil {
 			return err
 		}
 	}
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, o.Jobs))
 	var mu sync.Mutex
-	for i, j := range jobs {
+	for i, t := range tasks {
 		if running.Err() != nil {
 			break
 		}
 		group.Go(func() error {
-			err := o.runJob(running, trainer, store, j, func(p Progress) {
+			err := o.runTask(running, trainer, store, t, func(p Progress) {
 				if o.Progress == nil {
 					return
 				}
@@ -141,7 +134,7 @@ func (o Options) do(ctx context.Context, choose func() (*train.Trainer, error), 
 				p.Run, p.Runs = run[i], count
 				o.Progress(p)
 			})
-			return of(j.Spec, what, err)
+			return of(t.Spec, what, err)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -159,22 +152,21 @@ func of(spec Spec, what string, err error) error {
 }
 
 // trainGroups trains those specs that can be trained side by side. The others, and their results, are left to [Run].
-func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store *Store, jobs []Job) error {
-	missing := slice.Map(jobs, func(j Job) Spec { return j.Spec })
-	for _, group := range sideBySide(missing) {
-		var specs []Spec
+func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store *Store, tasks []task) error {
+	for _, group := range sideBySide(tasks) {
+		var some []task
 		number := make(map[string]int)
 		for _, i := range group {
-			specs = append(specs, missing[i])
-			number[missing[i].Hash()] = i + 1
+			some = append(some, tasks[i])
+			number[tasks[i].hash] = i + 1
 		}
-		_, err := RunTogether(ctx, trainer, store, specs, func(p Progress) {
-			if p.Run, p.Runs = number[p.Hash], len(missing); o.Progress != nil {
+		_, err := runTasks(ctx, trainer, store, some, func(p Progress) {
+			if p.Run, p.Runs = number[p.Hash], len(tasks); o.Progress != nil {
 				o.Progress(p)
 			}
 		})
 		if err != nil && !errors.Is(err, context.Canceled) {
-			err = fmt.Errorf("%s on %s, seeds side by side: %w", specs[0].Objective.String(), specs[0].DataName(), err)
+			err = fmt.Errorf("%s on %s, seeds side by side: %w", some[0].Spec.Objective, some[0].Spec.DataName(), err)
 		}
 		if err != nil {
 			return err
@@ -187,10 +179,11 @@ func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store 
 // backend for this process, which opens none if other processes do the work. It fails if the batch of a job cannot be
 // divided evenly among the devices.
 func (o Options) submit(
-	ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error),
+	ctx context.Context, store *Store, tasks []task, choose func() (*train.Trainer, error),
 ) (func() (*train.Trainer, error), error) {
-	for _, j := range jobs {
-		if err := j.Spec.FitsDevices(o.Devices); err != nil {
+	jobs := slice.Map(tasks, func(t task) Job { return t.Job })
+	for _, t := range tasks {
+		if err := t.Spec.FitsDevices(o.Devices); err != nil {
 			return nil, err
 		}
 	}
@@ -217,12 +210,12 @@ func (o Options) submit(
 	return noBackend, nil
 }
 
-// runJob does a job, in a process of its own if the options say so. The store then has its result.
-func (o Options) runJob(
-	ctx context.Context, trainer *train.Trainer, store *Store, job Job, progress func(Progress),
+// runTask does a task, in a process of its own if the options say so. The store then has its result.
+func (o Options) runTask(
+	ctx context.Context, trainer *train.Trainer, store *Store, t task, progress func(Progress),
 ) error {
 	if o.RunProcess == nil || o.Submit != nil {
-		return job.Run(ctx, trainer, store, progress)
+		return t.run(ctx, trainer, store, progress)
 	}
-	return o.RunProcess(ctx, job, progress)
+	return o.RunProcess(ctx, t.Job, progress)
 }

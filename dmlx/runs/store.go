@@ -72,9 +72,13 @@ func (s *Store) setAside(path string, why error) error { return durable.SetAside
 // Lookup returns the result of a spec from the store, or else the one bundled with the program. A result that is
 // damaged or belongs to another spec counts as not found, and its directory is set aside.
 func (s *Store) Lookup(spec Spec) (*Result, bool, error) {
-	hash := spec.Hash()
+	return s.find(spec.Hash(), spec, true)
+}
+
+// find returns the result of a spec with a known hash, and reads the bundled ones if it may.
+func (s *Store) find(hash string, spec Spec, bundled bool) (*Result, bool, error) {
 	r, found, err := s.lookupAs(hash, spec)
-	if err != nil || found {
+	if err != nil || found || !bundled {
 		return r, found, err
 	}
 	all, err := Bundled()
@@ -85,10 +89,8 @@ func (s *Store) Lookup(spec Spec) (*Result, bool, error) {
 	return r, found, nil
 }
 
-// lookup is Lookup without the bundled results. A damaged run that another process works on is left alone.
-func (s *Store) lookup(spec Spec) (*Result, bool, error) { return s.lookupAs(spec.Hash(), spec) }
-
-// lookupAs is lookup of a spec whose hash is known.
+// lookupAs is [Store.Lookup] of a spec whose hash is known, without the bundled results. A damaged run that another
+// process works on is left alone.
 func (s *Store) lookupAs(hash string, spec Spec) (*Result, bool, error) {
 	r, err := s.read(hash)
 	var bad *unusable
@@ -103,7 +105,7 @@ func (s *Store) lookupAs(hash string, spec Spec) (*Result, bool, error) {
 	return s.lookupLocked(hash, spec) // Read again, because another process may have replaced it.
 }
 
-// lookupLocked is lookup for a process that holds the lock of the run.
+// lookupLocked is lookupAs for a process that holds the lock of the run.
 func (s *Store) lookupLocked(hash string, spec Spec) (*Result, bool, error) {
 	r, err := s.read(hash)
 	if errors.Is(err, fs.ErrNotExist) { // Another machine may have written it just before it released the lock.

@@ -196,8 +196,8 @@ func (m Memory) validate(batch int) error {
 // HasTriplets returns an error if no batch of a rule can have a triplet. Such a training would change nothing.
 func (c Config) HasTriplets() error {
 	if c.Loss == "" && (c.ClassesPerBatch < 2 || c.ImagesPerClass < 2) {
-		return fmt.Errorf("a batch of %d classes × %d images has no triplets: want at least two of each",
-			c.ClassesPerBatch, c.ImagesPerClass)
+		return errs.Invalid(fmt.Errorf("a batch of %d classes × %d images has no triplets: want at least two of each",
+			c.ClassesPerBatch, c.ImagesPerClass))
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func TestReproduceRefuses(t *testing.T) {
 		{exitUsage, "smoke, quick, full, paper", []string{"table3", "--preset", "none"}},
 		// The second data set has too few classes: the runs on the first one are not trained either.
 		{exitFailed, "there are 16", []string{"table2", "--preset", tinyPreset(t, "[sets.minishop]\nbatch = \"17x2\"")}},
-		{exitFailed, "has no triplets", []string{"table2", "--preset", tiny, "--batch", "1x4"}},
+		{exitUsage, "has no triplets", []string{"table2", "--preset", tiny, "--batch", "1x4"}},
 	} {
 		args := append([]string{"reproduce", "--store", store, "--no-bundled"}, c.args...)
 		code, stdout, stderr := invoke(t, args...)

@@ -89,23 +89,28 @@ func (t *training) run(ctx context.Context) error {
 	if err := t.plan(); err != nil {
 		return err
 	}
+	if err := t.check(); err != nil {
+		return err
+	}
 	// Flags are checked before images are decoded, which may take long: a set with a digest is not opened.
+	const unopened = "none"
 	trial := t.preset
-	trial.Digests = map[string]string{runs.PaperName(t.data): "none"}
+	trial.Digests = map[string]string{runs.PaperName(t.data): unopened}
 	specs, err := t.specs(trial)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	for _, spec := range specs {
-		if err := t.checkSpec(spec); err != nil {
-			return err
+	if t.CachedOnly || specs[0].DataDigest == unopened { // Or else RunAll checks them, before the first is trained.
+		for _, spec := range specs {
+			if err := cmp.Or(spec.Ready(), spec.HasTriplets(), spec.FitsDevices(t.Devices)); err != nil {
+				return err
+			}
 		}
 	}
-	if err := t.check(); err != nil {
-		return err
-	}
-	if specs, err = t.specs(t.preset); err != nil {
-		return err
+	if specs[0].DataDigest == unopened {
+		if specs, err = t.specs(t.preset); err != nil {
+			return err
+		}
 	}
 	light := !slices.ContainsFunc(runs.Jobs(specs...), func(j runs.Job) bool {
 		j.Devices = t.Devices
@@ -176,32 +181,15 @@ func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
 			if t.flags.Changed("proxy-lr") && spec.Loss != "" {
 				spec.ProxyLR = t.proxyLR
 			}
-			hash := spec.Hash()
-			if seen[hash] {
-				return nil, cli.Usagef("%s with seed %d is given twice", spec.Objective.String(), seed)
+			text := fmt.Sprintf("%s with seed %d", spec.Objective, spec.Seed)
+			if seen[text] {
+				return nil, cli.Usagef("%s is given twice", text)
 			}
-			seen[hash] = true
+			seen[text] = true
 			specs = append(specs, spec)
 		}
 	}
 	return specs, nil
-}
-
-// checkSpec returns an error if a run cannot be trained. If weights and a published set are missing, it names the set.
-func (t *training) checkSpec(spec runs.Spec) error {
-	if err := spec.Ready(); err != nil {
-		return err
-	}
-	if err := spec.HasTriplets(); err != nil {
-		return cli.Usage(err)
-	}
-	if err := spec.FitsDevices(t.Devices); err != nil {
-		return cli.Usage(err)
-	}
-	if !spec.HasFeatures() {
-		return nil
-	}
-	return cli.Usage(runs.Feasible(spec)) // Features are read already.
 }
 
 // trainSeveral trains those of several runs that are missing and compares all.
@@ -234,22 +222,26 @@ func (t *training) trainSeveral(ctx context.Context, specs []runs.Spec) error {
 
 // trainOne trains a run and prints its result.
 func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
-	trainer, err := t.open()
-	if err != nil {
-		return err
+	said := false
+	say := func(hash string) {
+		if !said {
+			t.Logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", hash, spec.Objective, spec.DataName(), spec.Seed,
+				spec.LR, spec.Steps(), spec.Batch())
+		}
+		said = true
 	}
-	if trainer, err = trainer.OnDevices(t.Devices); err != nil {
-		return cli.Usage(err)
-	}
-	t.Logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective.String(),
-		spec.DataName(), spec.Seed, spec.LR, spec.Steps(), spec.Batch())
-	result, err := runs.Run(ctx, trainer.Keeping(t.Keep), t.store, spec,
-		func(p runs.Progress) { t.Line.Show("%s", progress.Training(p)) })
+	o := runs.Options{Devices: t.Devices, Keep: t.Keep, IgnoreBundled: true, Progress: func(p runs.Progress) {
+		say(p.Hash)
+		t.Line.Show("%s", progress.Training(p))
+	}}
+	results, _, err := runs.RunAll(ctx, t.open, t.store, []runs.Spec{spec}, o)
 	t.Line.End()
 	if err != nil {
 		return err
 	}
-	references, err := stored.References(ctx, t.App, t.store, []*runs.Result{result})
+	result := results[0]
+	say(result.Hash)
+	references, err := stored.References(ctx, t.App, t.store, results)
 	if err != nil {
 		return err
 	}
@@ -259,7 +251,7 @@ func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
 		fmt.Fprintf(&above, "%-17s Recall@1 %.1f   MAP@R %.1f\n", r.Name, 100*r.Recall[1], 100*r.MAPAtR)
 	}
 	if references != nil {
-		above.WriteString(stored.HeadsText([][]*runs.Result{{result}}))
+		above.WriteString(stored.HeadsText([][]*runs.Result{results}))
 	}
 	return t.Print(stored.Trained{Result: result, Dir: dir, References: references},
 		above.String()+stored.ResultText(result, dir))
