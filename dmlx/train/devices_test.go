@@ -414,8 +414,7 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *samples.Data, mov
 	}
 	replicate := s.step.mesh.Replicate
 	in := stepValues{images: images, labels: replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))),
-		affine: replicate(data.Affine()), rate: replicate(tensors.FromScalar(float32(c.LR))),
-		proxyRate: replicate(tensors.FromScalar(float32(c.ProxyLR)))}
+		affine: replicate(data.Affine()), settings: new(held).of(s.step.mesh, c.settings(s.objective.options, 0))}
 	if s.objective.Noise {
 		in.noise = replicate(objectives.Noise(len(b.labels), len(b.labels), 0, c.Seed))
 	}

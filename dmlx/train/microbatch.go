@@ -30,7 +30,7 @@ type microBatches struct {
 	embed      *model.Exec // Samples of a micro-batch, scale → embeddings before normalization.
 	gradient   *model.Exec // All embeddings, [batchInputs] → outcome, gradient at each micro-batch.
 	accumulate *model.Exec // Samples of a micro-batch, scale, its gradient; adds to the sums.
-	update     *model.Exec // Learning rate, outcome, [settings] → outcome; updates weights, clears sums.
+	update     *model.Exec // Settings, outcome → outcome; updates weights, clears sums.
 }
 
 func newMicroBatches(e *compiledStep) (*microBatches, error) {
@@ -50,8 +50,8 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		gradients := Gradient(o.total, at...)
 		rest := ScalarZero(whole.Graph(), whole.DType())
 		if o.proxies != nil {
-			obj.options.optimizer.Update(scope.Store(), []*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate},
-				gradients[1:], batch.settings)
+			obj.options.optimizer.Update(scope.Store(), []*model.Variable{o.proxies}, at[1:],
+				[]*Node{settingAt(batch.settings, proxyRate)}, gradients[1:], batch.settings)
 			rest = squaredNorm(gradients[1:])
 		}
 		return append([]*Node{Concatenate(append(o.outcome, Reshape(rest, 1)), 0)}, Split(gradients[0], 0, n)...)
@@ -66,20 +66,15 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		}
 		return ScalarZero(x.Graph(), x.DType())
 	})
-	p.update, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) *Node {
-		rate, outcome := in[0], in[1]
-		var settings *Node
-		if obj.options.hasSettings() {
-			settings = in[2]
-		}
+	p.update, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, settings, outcome *Node) *Node {
 		variables := obj.options.trainable(scope.Store())
 		sums := make([]*model.Variable, len(variables))
 		for i, v := range variables {
 			sums[i] = gradientSum(scope, v)
 		}
-		gradients := nodesOf(sums, rate)
-		rates := obj.options.rates(variables, rate, settings)
-		obj.options.optimizer.Update(scope.Store(), variables, nodesOf(variables, rate), rates, gradients, settings)
+		gradients := nodesOf(sums, outcome)
+		rates := obj.options.rates(variables, settings)
+		obj.options.optimizer.Update(scope.Store(), variables, nodesOf(variables, outcome), rates, gradients, settings)
 		for i, s := range sums {
 			s.SetNodeValue(ZerosLike(gradients[i]))
 		}
@@ -127,11 +122,7 @@ func (p *microBatches) run(obj objective, v stepValues) (outcome *tensors.Tensor
 			return nil, err
 		}
 	}
-	end := []mesh.Value{v.rate, out[0]}
-	if obj.options.hasSettings() {
-		end = append(end, v.settings)
-	}
-	return p.mesh.Call1(p.update, end...)
+	return p.mesh.Call1(p.update, v.settings, out[0])
 }
 
 func free(all []mesh.Value) {

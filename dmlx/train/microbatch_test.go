@@ -35,7 +35,9 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 		}
 		return pixels, labels
 	}
-	scalar := func(x float32) mesh.Value { return mesh.Value{tensors.FromScalar(x)} }
+	values := make([]float32, settingsSize)
+	values[networkRate], values[proxyRate] = .05, .5
+	rates := mesh.Value{tensors.FromFlatDataAndDimensions(values, len(values))}
 	for _, c := range trainers() {
 		for _, objective := range []string{"cos-orth/lin-ms/cir", "loss proxy-anchor"} {
 			t.Run(c.Name+" "+objective, func(t *testing.T) {
@@ -78,15 +80,15 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 						part := Slice(in[0], AxisRange(from, from+key.memory.MicroBatch))
 						raw = append(raw, key.embed(scope, part, in[1], backbone.Pass{Training: true}))
 					}
-					inputs := obj.batchInputs(in[3:])
+					inputs := obj.batchInputs(in[2:])
 					o := newLossGraph(scope.Store(), obj, Concatenate(raw, 0), inputs)
 					variables := backbone.Trainable(scope.Store())
 					rates := make([]*Node, len(variables))
 					for i := range rates {
-						rates[i] = in[2]
+						rates[i] = settingAt(inputs.settings, networkRate)
 					}
 					if o.proxies != nil {
-						variables, rates = append(variables, o.proxies), append(rates, inputs.proxyRate)
+						variables, rates = append(variables, o.proxies), append(rates, settingAt(inputs.settings, proxyRate))
 					}
 					nodes := nodesOf(variables, in[0])
 					gradients := Gradient(o.total, nodes...)
@@ -114,14 +116,14 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					v := stepValues{images: images, affine: one.Replicate(colors), rate: scalar(.05), proxyRate: scalar(.5)}
+					v := stepValues{images: images, affine: one.Replicate(colors), settings: rates}
 					v.labels = one.Replicate(tensors.FromFlatDataAndDimensions(labels, len(labels)))
 					got, err := e.run(v)
 					if err != nil {
 						t.Fatal(err)
 					}
 					all := tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3)
-					in := append([]mesh.Value{one.Replicate(all), v.affine, v.rate}, v.batchValues(obj)...)
+					in := append([]mesh.Value{one.Replicate(all), v.affine}, v.batchValues(obj)...)
 					want, err := one.Call1(whole, in...)
 					if err != nil {
 						t.Fatal(err)

@@ -197,15 +197,17 @@ func TestGradientsOfOwnModel(t *testing.T) {
 			setVariable(t, store, path, before[path])
 		}
 		const rate = 8
+		settings := make([]float32, settingsSize)
+		settings[networkRate] = rate
 		step, err := model.NewExec(c.Backend, store, func(scope *model.Scope, in []*Node) *Node {
-			_, out := stepGraph(scope, key, obj, stepInputs{samples: in[0], affine: in[1], rate: in[2],
-				batchInputs: batchInputs{labels: in[3]}})
+			_, out := stepGraph(scope, key, obj, stepInputs{samples: in[0], affine: in[1],
+				batchInputs: batchInputs{labels: in[3], settings: in[2]}})
 			return out
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := step.Call1(x, (&samples.Data{}).Affine(), float32(rate), labels); err != nil {
+		if _, err := step.Call1(x, (&samples.Data{}).Affine(), settings, labels); err != nil {
 			t.Fatal(err)
 		}
 		largest := 0.

@@ -114,6 +114,7 @@ func testNetworkLosses(t *testing.T, tr *Trainer, file, prefix string) {
 func networkLosses(tr *Trainer, net *onnx.Network, store *model.Store, gradients *model.Exec, optimizer string,
 	rate float64, x, target *tensors.Tensor) (losses []float64, err error) {
 	config := tinyConfig()
+	config.Epochs, config.Decay = 10, 1 // One rate.
 	if config.LR = rate; optimizer == "adamw" {
 		config.Optimizer = "adamw?weight-decay=0.01"
 	}
@@ -126,9 +127,9 @@ func networkLosses(tr *Trainer, net *onnx.Network, store *model.Store, gradients
 	}
 	variables := backbone.Trainable(store) // Before the optimizer has its own.
 	update, err := model.NewExec(tr.Backend, store, func(_ *model.Scope, in []*Node) *Node {
-		rate, settings, nodes := in[0], in[1], nodesOf(variables, in[0])
-		o.optimizer.Update(store, variables, nodes, o.rates(variables, rate, settings), in[2:], settings)
-		return rate
+		settings, nodes := in[0], nodesOf(variables, in[0])
+		o.optimizer.Update(store, variables, nodes, o.rates(variables, settings), in[1:], settings)
+		return settings
 	})
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func networkLosses(tr *Trainer, net *onnx.Network, store *model.Store, gradients
 			return nil, err
 		}
 		losses = append(losses, float64(tensors.ToScalar[float32](out[0])))
-		in := []any{float32(config.LR), config.settings(o, i)}
+		in := []any{config.settings(o, i)}
 		for _, g := range out[1:] {
 			in = append(in, g)
 		}

@@ -101,10 +101,10 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			images: []mesh.Value{
 				one.Replicate(tensors.FromFlatDataAndDimensions(s.Pixels[i*pixels:(i+1)*pixels], s.Batch, s.Size, s.Size, 3)),
 			},
-			labels: one.Replicate(tensors.FromFlatDataAndDimensions(labels[i*s.Batch:(i+1)*s.Batch], s.Batch)),
-			affine: one.Replicate(colors), rate: one.Replicate(tensors.FromScalar(float32(config.RateAt(i)))),
+			labels:   one.Replicate(tensors.FromFlatDataAndDimensions(labels[i*s.Batch:(i+1)*s.Batch], s.Batch)),
+			affine:   one.Replicate(colors),
 			noise:    one.Replicate(objectives.Noise(s.Batch, s.Batch+obj.options.bankRows, i, 0)),
-			settings: one.Replicate(config.settings(obj.options, i)),
+			settings: new(held).of(one, config.settings(obj.options, i)),
 		}
 		embeddings, last, err := exec.Call2(one.Arguments(v.all(obj)...)...)
 		if err != nil {

@@ -31,32 +31,26 @@ func newObjective(c Config, classes int) (obj objective, err error) {
 }
 
 // stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], scale
-// and shift of the images as [samples.Data.Affine] returns them, and the learning rate, a scalar. A loss with proxies
-// also takes their learning rate, and a miner that samples takes noise of the shape of S. Options take the settings of
-// the step, see [Config.settings]. All but the images are replicated. The caller keeps the tensors.
+// and shift of the images as [samples.Data.Affine] returns them, and the settings of the step, see [Config.settings]. A
+// miner that samples also takes noise of the shape of S. All but the images are replicated. The caller keeps the
+// tensors.
 type stepValues struct {
-	images                                           []mesh.Value
-	labels, affine, rate, proxyRate, noise, settings mesh.Value
+	images                          []mesh.Value
+	labels, affine, settings, noise mesh.Value
 }
 
 // batchValues returns the values of [batchInputs], in their order.
 func (v stepValues) batchValues(obj objective) []mesh.Value {
-	in := []mesh.Value{v.labels}
-	if obj.Proxies > 0 {
-		in = append(in, v.proxyRate)
-	}
+	in := []mesh.Value{v.labels, v.settings}
 	if obj.Noise {
 		in = append(in, v.noise)
-	}
-	if obj.options.hasSettings() {
-		in = append(in, v.settings)
 	}
 	return in
 }
 
 // all returns all values, in the order of [objective.stepInputs].
 func (v stepValues) all(obj objective) []mesh.Value {
-	return append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(obj)...)
+	return append([]mesh.Value{v.images[0], v.affine}, v.batchValues(obj)...)
 }
 
 // run performs a step and changes the weights. It returns the outcome, one vector: S_ap [B], S_an [B] and validity
@@ -97,32 +91,26 @@ func batchShape(n int, sample shapes.Shape) shapes.Shape {
 
 // batchInputs are the inputs of a step that belong to the whole batch, not to a micro-batch.
 type batchInputs struct {
-	labels, proxyRate, noise, settings *Node
-	lane                               string // The path of the scope of the variables; "" for the root.
+	labels, settings, noise *Node
+	lane                    string // The path of the scope of the variables; "" for the root.
 }
 
 // stepInputs are those of [stepValues.all].
 func (obj objective) stepInputs(in []*Node) stepInputs {
-	return stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
+	return stepInputs{samples: in[0], affine: in[1], batchInputs: obj.batchInputs(in[2:])}
 }
 
-func (obj objective) batchInputs(in []*Node) (b batchInputs) {
-	b.labels, in = in[0], in[1:]
-	if obj.Proxies > 0 {
-		b.proxyRate, in = in[0], in[1:]
-	}
+func (obj objective) batchInputs(in []*Node) batchInputs {
+	b := batchInputs{labels: in[0], settings: in[1]}
 	if obj.Noise {
-		b.noise, in = in[0], in[1:]
-	}
-	if obj.options.hasSettings() {
-		b.settings = in[0]
+		b.noise = in[2]
 	}
 	return b
 }
 
 // stepInputs are the inputs of the graph of a step.
 type stepInputs struct {
-	samples, affine, rate *Node
+	samples, affine *Node
 	batchInputs
 }
 
@@ -135,9 +123,9 @@ func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (e
 	variables = slices.DeleteFunc(variables, func(v *model.Variable) bool {
 		return !strings.HasPrefix(v.Path(), in.lane+"/")
 	})
-	rates := obj.options.rates(variables, in.rate, in.settings)
+	rates := obj.options.rates(variables, in.settings)
 	if o.proxies != nil {
-		variables, rates = append(variables, o.proxies), append(rates, in.proxyRate)
+		variables, rates = append(variables, o.proxies), append(rates, settingAt(in.settings, proxyRate))
 	}
 	nodes := nodesOf(variables, raw)
 	gradients := Gradient(o.total, nodes...)

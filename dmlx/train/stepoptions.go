@@ -50,29 +50,27 @@ func (o Options) key() Options {
 	return o
 }
 
-// The places of numbers that change from step to step in the input "settings", float32 [4].
+// The places of the numbers that change from step to step in the input "settings", float32 [6].
 const (
 	firstDivisor  = iota // See [optim.Optimizer.Corrections].
 	secondDivisor        //
-	headRate             // The learning rate of the last layer.
+	networkRate          // The learning rate.
+	headRate             // That of the last layer.
+	proxyRate            // That of the proxies.
 	batchGradient        // See [dmlx.Bank].
 	settingsSize
 )
 
-// hasSettings tells whether a step has the input "settings".
-func (o stepOptions) hasSettings() bool {
-	return o.head || o.optimizer.IsAdaptive() || o.bank != nil && o.bank.Start > 0
-}
-
 // settings returns the input "settings" of a step, counted from 0.
-func (c Config) settings(o stepOptions, step int) *tensors.Tensor {
+func (c Config) settings(o stepOptions, step int) []float32 {
 	v := make([]float32, settingsSize)
-	v[headRate] = float32(c.scheduled(c.HeadLR, step))
+	v[networkRate], v[headRate] = float32(c.RateAt(step)), float32(c.scheduled(c.HeadLR, step))
+	v[proxyRate] = float32(c.scheduled(c.ProxyLR, step))
 	v[firstDivisor], v[secondDivisor] = o.optimizer.Corrections(step)
 	if o.bank != nil && step < o.bank.Start {
 		v[batchGradient] = 1
 	}
-	return tensors.FromFlatDataAndDimensions(v, len(v))
+	return v
 }
 
 // settingAt returns an element of the input "settings", a scalar.
@@ -91,8 +89,8 @@ func (o stepOptions) trainable(store *model.Store) []*model.Variable {
 const headScope = "/fc/"
 
 // rates returns the learning rates of variables of the network.
-func (o stepOptions) rates(variables []*model.Variable, rate, settings *Node) []*Node {
-	rates := slices.Repeat([]*Node{rate}, len(variables))
+func (o stepOptions) rates(variables []*model.Variable, settings *Node) []*Node {
+	rates := slices.Repeat([]*Node{settingAt(settings, networkRate)}, len(variables))
 	for i, v := range variables {
 		if o.head && strings.HasPrefix(v.Path(), headScope) {
 			rates[i] = settingAt(settings, headRate)

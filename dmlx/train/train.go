@@ -214,10 +214,10 @@ func trainSessions(
 // inputs are the inputs of the steps of a training.
 type inputs struct {
 	*session
-	batches         <-chan deviceBatch
-	affine          mesh.Value
-	rate, proxyRate scalar
-	pace            Pace
+	batches <-chan deviceBatch
+	affine  mesh.Value
+	held    // The settings.
+	pace    Pace
 }
 
 // inputs returns the inputs of the remaining steps.
@@ -239,29 +239,25 @@ func (s *inputs) next(ctx context.Context, step int) (v stepValues, err error) {
 	}
 	v = stepValues{images: b.images, affine: s.affine}
 	v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
-	v.rate = s.rate.of(s.step.mesh, s.RateAt(step))
-	v.proxyRate = s.proxyRate.of(s.step.mesh, s.scheduled(s.ProxyLR, step))
+	v.settings = s.held.of(s.step.mesh, s.settings(s.objective.options, step))
 	if s.objective.Noise {
 		n := len(b.labels)
 		v.noise = replicate(objectives.Noise(n, n+s.objective.options.bankRows, step, s.Seed))
 	}
-	if s.objective.options.hasSettings() {
-		v.settings = replicate(s.settings(s.objective.options, step))
-	}
 	return v, nil
 }
 
-// scalar keeps a number on the devices, since most learning rates stay the same for many steps.
-type scalar struct {
-	value float64
-	on    mesh.Value
+// held keeps numbers on the devices, since most stay the same for many steps.
+type held struct {
+	values []float32
+	on     mesh.Value
 }
 
-func (s *scalar) of(m *mesh.Mesh, value float64) mesh.Value {
-	if s.on == nil || s.value != value {
-		s.value, s.on = value, m.Replicate(tensors.FromScalar(float32(value)))
+func (h *held) of(m *mesh.Mesh, values []float32) mesh.Value {
+	if !slices.Equal(h.values, values) {
+		h.values, h.on = values, m.Replicate(tensors.FromFlatDataAndDimensions(values, len(values)))
 	}
-	return s.on
+	return h.on
 }
 
 // prepare returns the batches of the steps from … to−1 on the devices. One goroutine reads images and another copies
