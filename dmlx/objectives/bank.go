@@ -2,9 +2,16 @@ package objectives
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
@@ -86,4 +93,80 @@ func (o Objective) FitsBank() error {
 			"use one that takes one positive, as %s or hard", o.Miner, ruleMiner)
 	}
 	return nil
+}
+
+// Memory is a [Bank] for batches of a training, with variables in a store: "embeddings", float32 [Rows, D], the oldest
+// first, and "labels", float32 [Rows], −1 for empty places.
+type Memory struct {
+	Bank
+	rows int
+}
+
+// BankScope is the scope of the variables of a [Memory].
+const BankScope = "/bank"
+
+// Memory returns the memory of the bank beside batches of so many images.
+func (b Bank) Memory(batch int) *Memory { return &Memory{b, b.Size - batch} }
+
+// Rows returns the number of embeddings of former batches; 0 for nil.
+func (m *Memory) Rows() int {
+	if m == nil {
+		return 0
+	}
+	return m.rows
+}
+
+// variables returns the variables, which are empty at first.
+func (m *Memory) variables(store *model.Store, dim int) (embeddings, labels *model.Variable) {
+	embeddings = store.VariableWithValue(BankScope+"/embeddings", m.noEmbeddings(dim))
+	labels = store.VariableWithValue(BankScope+"/labels", m.noLabels())
+	return embeddings.SetTrainable(false), labels.SetTrainable(false)
+}
+
+func (m *Memory) noEmbeddings(dim int) *tensors.Tensor {
+	return tensors.FromFlatDataAndDimensions(make([]float32, m.rows*dim), m.rows, dim)
+}
+
+func (m *Memory) noLabels() *tensors.Tensor {
+	return tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{-1}, m.rows), m.rows)
+}
+
+// Reset creates the variables for embeddings of dim dimensions, or empties them. It does nothing for nil.
+func (m *Memory) Reset(store *model.Store, dim int) error {
+	if m == nil {
+		return nil
+	}
+	embeddings, labels := m.variables(store, dim)
+	if err := embeddings.SetValue(m.noEmbeddings(dim)); err != nil {
+		return err
+	}
+	return labels.SetValue(m.noLabels())
+}
+
+// Of returns the bank before a step, in the graph of x, embeddings [B, D]. before is a scalar, positive before the bank
+// starts.
+func (m *Memory) Of(store *model.Store, x, before *Node) *dmlx.Bank {
+	embeddings, labels := m.variables(store, x.Shape().Dim(1))
+	b := &dmlx.Bank{F: embeddings.NodeValue(x), Labels: ConvertDType(labels.NodeValue(x), dtypes.Int32)}
+	if m.Start > 0 {
+		b.BatchGradient = before
+	}
+	return b
+}
+
+// Push adds normalized embeddings f [B, D] with labels, int32 [B], and drops the oldest. It does nothing before the
+// bank starts.
+func (m *Memory) Push(store *model.Store, f, labels, before *Node) {
+	embeddings, classes := m.variables(store, f.Shape().Dim(1))
+	push := func(v *model.Variable, new *Node) {
+		old := v.NodeValue(f)
+		all := Concatenate([]*Node{old, StopGradient(new)}, 0)
+		last := Slice(all, AxisRangeToEnd(new.Shape().Dim(0)))
+		if m.Start > 0 {
+			last = Where(GreaterThan(before, ScalarZero(f.Graph(), f.DType())), old, last)
+		}
+		v.SetNodeValue(last)
+	}
+	push(embeddings, f)
+	push(classes, ConvertDType(labels, dtypes.Float32))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/weights"
@@ -240,7 +241,7 @@ func (m *ownModel) probe() (digest string, err error) {
 }
 
 // ownScopes are the scopes of variables that are no weights of a network.
-var ownScopes = []string{"/proxies", "/sums", optim.Scope, bankScope}
+var ownScopes = []string{"/proxies", "/sums", optim.Scope, objectives.BankScope}
 
 // probeBatch is the number of samples of the graph that identifies a model.
 const probeBatch = 4

@@ -162,8 +162,10 @@ const proxiesPath = "/proxies/weight"
 
 // newLossGraph applies the rule or loss to embeddings x [B, dim] as the network returns them.
 func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o lossGraph) {
-	of := objectives.Inputs{X: x, Labels: in.labels, Noise: in.noise,
-		Bank: obj.options.dmlxBank(store, x, in.settings)}
+	of, bank := objectives.Inputs{X: x, Labels: in.labels, Noise: in.noise}, obj.options.bank
+	if bank != nil {
+		of.Bank = bank.Of(store, x, settingAt(in.settings, batchGradient))
+	}
 	if o.proxies = store.GetVariable(in.lane + proxiesPath); o.proxies != nil {
 		of.Proxies = o.proxies.NodeValue(x)
 	}
@@ -171,7 +173,9 @@ func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o
 	if o.embeddings, o.total = f, ReduceAllSum(f); p != nil {
 		o.total = Add(o.total, ReduceAllSum(p))
 	}
-	obj.options.enqueue(store, f, in.labels, in.settings)
+	if bank != nil {
+		bank.Push(store, f, in.labels, settingAt(in.settings, batchGradient))
+	}
 	o.outcome = []*Node{batch.Sap, batch.San, ConvertDType(batch.Triplets.Valid, dtypes.Float32)}
 	return o
 }

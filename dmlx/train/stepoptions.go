@@ -4,12 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/optim"
@@ -18,11 +16,10 @@ import (
 // stepOptions are the options of a config as far as the graph of a step depends on them.
 type stepOptions struct {
 	optimizer    optim.Optimizer
-	head         bool // The last layer has a learning rate of its own.
-	frozen       bool // Batch normalization takes its running averages.
-	frozenAffine bool // Scale and shift of batch normalization are not trained.
-	bank         *objectives.Bank
-	bankRows     int // Embeddings of former batches in the bank.
+	head         bool               // The last layer has a learning rate of its own.
+	frozen       bool               // Batch normalization takes its running averages.
+	frozenAffine bool               // Scale and shift of batch normalization are not trained.
+	bank         *objectives.Memory // nil without one.
 }
 
 // stepOptions parses the options of a config.
@@ -36,7 +33,7 @@ func (c Config) stepOptions() (o stepOptions, err error) {
 		if err != nil {
 			return o, err
 		}
-		o.bank, o.bankRows = &b, b.Size-c.Batch()
+		o.bank = b.Memory(c.Batch())
 	}
 	return o, nil
 }
@@ -99,56 +96,6 @@ func (o stepOptions) rates(variables []*model.Variable, settings *Node) []*Node 
 	return rates
 }
 
-// bankScope is the scope of the variables of a memory bank: "embeddings", float32 [N, D], the oldest first, and
-// "labels", float32 [N], −1 for empty places.
-const bankScope = "/bank"
-
-// bankVariables returns the variables of the bank, which are empty at first.
-func (o stepOptions) bankVariables(store *model.Store, dim int) (embeddings, labels *model.Variable) {
-	embeddings = store.VariableWithValue(bankScope+"/embeddings",
-		tensors.FromFlatDataAndDimensions(make([]float32, o.bankRows*dim), o.bankRows, dim))
-	labels = store.VariableWithValue(bankScope+"/labels", o.noLabels())
-	return embeddings.SetTrainable(false), labels.SetTrainable(false)
-}
-
-// noLabels are the labels of an empty bank.
-func (o stepOptions) noLabels() *tensors.Tensor {
-	return tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{-1}, o.bankRows), o.bankRows)
-}
-
-// dmlxBank returns the bank before the step, nil without one.
-func (o stepOptions) dmlxBank(store *model.Store, x, settings *Node) *dmlx.Bank {
-	if o.bank == nil {
-		return nil
-	}
-	embeddings, labels := o.bankVariables(store, x.Shape().Dim(1))
-	b := &dmlx.Bank{F: embeddings.NodeValue(x), Labels: ConvertDType(labels.NodeValue(x), dtypes.Int32)}
-	if o.bank.Start > 0 {
-		b.BatchGradient = settingAt(settings, batchGradient)
-	}
-	return b
-}
-
-// enqueue adds normalized embeddings f [B, D] with labels, int32 [B], to the bank, and drops the oldest. It does
-// nothing before the bank starts.
-func (o stepOptions) enqueue(store *model.Store, f, labels, settings *Node) {
-	if o.bank == nil {
-		return
-	}
-	embeddings, classes := o.bankVariables(store, f.Shape().Dim(1))
-	push := func(v *model.Variable, new *Node) {
-		old := v.NodeValue(f)
-		all := Concatenate([]*Node{old, StopGradient(new)}, 0)
-		last := Slice(all, AxisRangeToEnd(new.Shape().Dim(0)))
-		if o.bank.Start > 0 {
-			last = Where(GreaterThan(settingAt(settings, batchGradient), ScalarZero(f.Graph(), f.DType())), old, last)
-		}
-		v.SetNodeValue(last)
-	}
-	push(embeddings, f)
-	push(classes, ConvertDType(labels, dtypes.Float32))
-}
-
 // resetState creates the variables of the optimizer and of the bank, or empties them, for a network of dimension dim
 // that is in the store.
 func (o stepOptions) resetState(store *model.Store, dim int) error {
@@ -164,21 +111,14 @@ func (o stepOptions) resetState(store *model.Store, dim int) error {
 			}
 		}
 	}
-	if o.bank == nil {
-		return nil
-	}
-	embeddings, labels := o.bankVariables(store, dim)
-	if err := zero(embeddings); err != nil {
-		return err
-	}
-	return labels.SetValue(o.noLabels())
+	return o.bank.Reset(store, dim)
 }
 
 // statePaths returns the paths of the variables of the optimizer and of the bank, which are part of a checkpoint.
 func statePaths(store *model.Store) []string {
 	var paths []string
 	for v := range store.IterVariables() {
-		if strings.HasPrefix(v.Path(), optim.Scope+"/") || strings.HasPrefix(v.Path(), bankScope+"/") {
+		if strings.HasPrefix(v.Path(), optim.Scope+"/") || strings.HasPrefix(v.Path(), objectives.BankScope+"/") {
 			paths = append(paths, v.Path())
 		}
 	}

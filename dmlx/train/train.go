@@ -242,7 +242,7 @@ func (s *inputs) next(ctx context.Context, step int) (v stepValues, err error) {
 	v.settings = s.held.of(s.step.mesh, s.settings(s.objective.options, step))
 	if s.objective.Noise {
 		n := len(b.labels)
-		v.noise = replicate(objectives.Noise(n, n+s.objective.options.bankRows, step, s.Seed))
+		v.noise = replicate(objectives.Noise(n, n+s.objective.options.bank.Rows(), step, s.Seed))
 	}
 	return v, nil
 }

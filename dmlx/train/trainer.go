@@ -203,7 +203,7 @@ func (s *compiledStep) decode(raw []byte, proxies int) error {
 func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 	key := c.network()
 	key.by, key.proxies, key.images = c.Objective.String(), obj.Proxies, c.ImagesPerClass
-	key.memory, key.options, key.bankRows = c.Memory, c.Options.key(), obj.options.bankRows
+	key.memory, key.options, key.bankRows = c.Memory, c.Options.key(), obj.options.bank.Rows()
 	return t.compiled(key, func(s *compiledStep) (err error) {
 		s.objective = obj
 		if key.memory.MicroBatch > 0 {
