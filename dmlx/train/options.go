@@ -53,12 +53,6 @@ const (
 	FreezeAll = "all"
 )
 
-// freezesStatistics and freezesAffine tell what is frozen.
-func (o Options) freezesStatistics() bool {
-	return o.FreezeBN == FreezeStatistics || o.FreezeBN == FreezeAll
-}
-func (o Options) freezesAffine() bool { return o.FreezeBN == FreezeAffine || o.FreezeBN == FreezeAll }
-
 // OptionField is one of the options that are texts. Its key is that of flags, of presets in files and of JSON.
 type OptionField struct {
 	Flag, Name string // "memory-bank", "memory bank".

@@ -249,7 +249,11 @@ func TestFrozenNormalization(t *testing.T) {
 				running := strings.Contains(p.Name, ".running_")
 				affine := !running && (strings.HasPrefix(p.Name, "bn") || strings.Contains(p.Name, ".bn") ||
 					strings.Contains(p.Name, "downsample.1"))
-				stays := running && config.freezesStatistics() || affine && config.freezesAffine()
+				other := FreezeAffine // What alone does not freeze this.
+				if affine {
+					other = FreezeStatistics
+				}
+				stays := (running || affine) && freeze != "" && freeze != other
 				initial := float32(0)
 				if strings.HasSuffix(p.Name, "var") || affine && strings.HasSuffix(p.Name, "weight") {
 					initial = 1

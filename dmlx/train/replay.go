@@ -62,25 +62,19 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 	if err != nil {
 		return nil, err
 	}
-	key := stepKey{backend: choice.Backend, arch: s.Arch, dim: dim, own: config.model,
-		memory: Memory{Precision: s.Precision}}
-	weights := model.NewStore()
-	defer weights.Finalize()
-	if config.model != nil {
-		err = config.model.decode(s.Weights, weights, 0)
-	} else {
-		_, err = backbone.DecodeWeights(s.Weights, weights, backbone.LoadOptions{Arch: s.Arch, Dim: dim})
-	}
-	if err != nil {
+	step := compiledStep{key: config.network(), weights: model.NewStore()}
+	step.key.memory = config.Memory
+	defer step.weights.Finalize()
+	if err := step.decode(s.Weights, 0); err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
-	if err := (&compiledStep{weights: weights}).markTrained(config.Options); err != nil {
+	if err := step.markTrained(config.Options); err != nil {
 		return nil, err
 	}
-	step := func(scope *model.Scope, in []*graph.Node) (*graph.Node, *graph.Node) {
-		return stepGraph(scope, key, obj, obj.stepInputs(in))
+	take := func(scope *model.Scope, in []*graph.Node) (*graph.Node, *graph.Node) {
+		return stepGraph(scope, step.key, obj, obj.stepInputs(in))
 	}
-	exec, err := model.NewExec(choice.Backend, weights, step)
+	exec, err := model.NewExec(choice.Backend, step.weights, take)
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +118,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 		out.Embeddings = append(out.Embeddings, f...)
 	}
 	p := backbone.Preprocessing{Resize: s.Size, Crop: s.Size, Mean: s.Mean, Std: s.Std}
-	if config.model != nil {
-		out.Weights, err = config.model.encode(weights, p.Metadata())
-	} else {
-		out.Weights, err = backbone.EncodeWeights(weights, s.Arch, p.Metadata())
-	}
+	out.Weights, err = step.encode(p.Metadata())
 	return out, err
 }
 

@@ -27,7 +27,8 @@ func (c Config) stepOptions() (o stepOptions, err error) {
 	if o.optimizer, err = optim.ParseOptimizer(c.Optimizer); err != nil {
 		return o, err
 	}
-	o.head, o.frozen, o.frozenAffine = c.HeadLR > 0, c.freezesStatistics(), c.freezesAffine()
+	o.head, o.frozen = c.HeadLR > 0, c.FreezeBN == FreezeStatistics || c.FreezeBN == FreezeAll
+	o.frozenAffine = c.FreezeBN == FreezeAffine || c.FreezeBN == FreezeAll
 	if c.MemoryBank != "" {
 		b, err := objectives.ParseBank(c.MemoryBank)
 		if err != nil {
