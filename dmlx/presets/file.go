@@ -357,8 +357,8 @@ func (s setShape) on(p Preset, data string) (Size, error) {
 			*c.to = *c.value
 		}
 	}
-	if err := train.AtLeast([]train.Bound{{Name: "train classes", Value: z.TrainClasses},
-		{Name: "test classes", Value: z.TestClasses}}); err != nil {
+	if err := cmp.Or(errs.AtLeast("train classes", z.TrainClasses, 0),
+		errs.AtLeast("test classes", z.TestClasses, 0)); err != nil {
 		return z, err
 	}
 	if general, err := z.batch(p.Batch, p.ImagesPerClass); err == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -204,9 +205,9 @@ func (s Settings) check() error {
 			return err
 		}
 	}
-	return train.AtLeast([]train.Bound{{Name: "batch", Value: s.Batch}, {Name: "images per class",
-		Value: s.ImagesPerClass}, {Name: "embedding dimension", Value: s.Dim}, {Name: "epochs", Value: s.Epochs},
-		{Name: "steps per epoch", Value: s.StepsPerEpoch}, {Name: "image size", Value: s.Size}})
+	return cmp.Or(errs.AtLeast("batch", s.Batch, 0), errs.AtLeast("images per class", s.ImagesPerClass, 0),
+		errs.AtLeast("embedding dimension", s.Dim, 0), errs.AtLeast("epochs", s.Epochs, 0),
+		errs.AtLeast("steps per epoch", s.StepsPerEpoch, 0), errs.AtLeast("image size", s.Size, 0))
 }
 
 // resize changes the image size, and the dimension and length of the trainings on all data sets.

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,13 +114,8 @@ func (s Spec) Validate() error {
 		}
 		least = 0
 	}
-	err := train.AtLeast([]train.Bound{
-		{Name: "image size", Value: s.Size, Least: least}, {Name: "train classes", Value: s.TrainClasses},
-		{Name: "test classes",
-			Value: s.TestClasses},
-		{Name: "held-out classes", Value: s.HeldOut},
-	})
-	if err != nil {
+	if err := cmp.Or(errs.AtLeast("image size", s.Size, least), errs.AtLeast("train classes", s.TrainClasses, 0),
+		errs.AtLeast("test classes", s.TestClasses, 0), errs.AtLeast("held-out classes", s.HeldOut, 0)); err != nil {
 		return errs.Invalid(err)
 	}
 	if s.Size > 1<<14 {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -156,12 +157,9 @@ func (c Config) validate() error {
 	if c.Weights != Pretrained && c.Weights != Random {
 		return fmt.Errorf("weights %q: there are %s, %s", c.Weights, Pretrained, Random)
 	}
-	err := AtLeast([]Bound{
-		{"embedding dimension", c.Dim, 1}, {"padding", c.Pad, 0},
-		{"classes per batch", c.ClassesPerBatch, 1}, {"images per class", c.ImagesPerClass, 1},
-		{"epochs", c.Epochs, 1}, {"steps per epoch", c.StepsPerEpoch, 1},
-	})
-	if err != nil {
+	if err := cmp.Or(errs.AtLeast("embedding dimension", c.Dim, 1), errs.AtLeast("padding", c.Pad, 0),
+		errs.AtLeast("classes per batch", c.ClassesPerBatch, 1), errs.AtLeast("images per class", c.ImagesPerClass, 1),
+		errs.AtLeast("epochs", c.Epochs, 1), errs.AtLeast("steps per epoch", c.StepsPerEpoch, 1)); err != nil {
 		return err
 	}
 	// The limits are far beyond any use. They keep products of two settings from overflowing.
@@ -205,32 +203,5 @@ func (c Config) HasTriplets() error {
 // Fits returns an error if a config cannot be trained on a data set of which every heldOutEvery-th class is held out
 // (0: none): if there are too few classes or images for its batches, or too few held-out classes to measure.
 func (c Config) Fits(data *samples.Data, heldOutEvery int) error {
-	if err := data.Check(); err != nil {
-		return err
-	}
-	if _, _, err := c.prepared(data); err != nil {
-		return err
-	}
-	without, err := samples.HeldOut(data.Train.Labels(), heldOutEvery)
-	if err != nil {
-		return fmt.Errorf("%s: %w", data.Name, err)
-	}
-	_, err = c.sampler(data, without)
-	return err
-}
-
-// Bound is the name and value of an integer setting, with the least value that is allowed.
-type Bound struct {
-	Name         string
-	Value, Least int
-}
-
-// AtLeast returns an error that names the first setting below its bound.
-func AtLeast(settings []Bound) error {
-	for _, s := range settings {
-		if s.Value < s.Least {
-			return fmt.Errorf("%s is %d, must be at least %d", s.Name, s.Value, s.Least)
-		}
-	}
-	return nil
+	return (&session{Training: Training{Config: c, Data: data, HeldOut: heldOutEvery}}).selectData()
 }

@@ -68,8 +68,8 @@ func (c Config) FitsDevices(n int) error {
 	if last := len(fit) - 1; last > 0 {
 		list = strings.Join(fit[:last], ", ") + " or " + fit[last]
 	}
-	return errs.Invalid(fmt.Errorf("%s of %d images cannot be divided evenly among %d devices: use %s devices, or %s of a "+
-		"multiple of %d", what, rows, n, list, what, n))
+	return errs.Invalid(fmt.Errorf("%s of %d images cannot be divided evenly among %d devices: use %s devices, or %s "+
+		"of a multiple of %d", what, rows, n, list, what, n))
 }
 
 // withDevices returns Devices of a training that goes on with n devices.

@@ -89,27 +89,11 @@ type session struct {
 
 func (t *Trainer) newSession(training Training) (*session, error) {
 	s := &session{Training: training, trainer: t, started: time.Now()}
-	data := training.Data
-	if err := data.Check(); err != nil {
+	err := s.selectData()
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if s.Config, data, err = s.prepared(data); err != nil {
-		return nil, err
-	}
-	s.Data = data
-	labels := data.Train.Labels()
-	if s.heldOut, err = samples.HeldOut(labels, training.HeldOut); err != nil {
-		return nil, fmt.Errorf("%s: %w", data.Name, err)
-	}
-	if s.sampler, err = training.Config.sampler(data, s.heldOut); err != nil {
-		return nil, err
-	}
-	if !data.HasMatch() {
-		return nil, fmt.Errorf("%s: no test image has another image of its class: want at least two images per class",
-			data.Name)
-	}
-	s.classes = samples.NumberClasses(labels, s.heldOut)
+	s.classes = samples.NumberClasses(s.Data.Train.Labels(), s.heldOut)
 	if s.objective, err = newObjective(s.Config, len(s.classes)); err != nil {
 		return nil, err
 	}
@@ -118,6 +102,28 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 	}
 	s.step, err = t.trainingStep(s.Config, s.objective)
 	return s, err
+}
+
+// selectData prepares config and data for each other, and selects what is held out and the batches.
+func (s *session) selectData() error {
+	err := s.Data.Check()
+	if err != nil {
+		return err
+	}
+	if s.Config, s.Data, err = s.prepared(s.Data); err != nil {
+		return err
+	}
+	if s.heldOut, err = samples.HeldOut(s.Data.Train.Labels(), s.HeldOut); err != nil {
+		return fmt.Errorf("%s: %w", s.Data.Name, err)
+	}
+	if s.sampler, err = s.Config.sampler(s.Data, s.heldOut); err != nil {
+		return err
+	}
+	if !s.Data.HasMatch() {
+		return fmt.Errorf("%s: no test image has another image of its class: want at least two images per class",
+			s.Data.Name)
+	}
+	return nil
 }
 
 func (s *session) run(ctx context.Context) (*Outcome, error) {

@@ -1,6 +1,9 @@
 package errs
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 type invalid struct{ error }
 
@@ -19,4 +22,12 @@ func Invalid(err error) error {
 func IsInvalid(err error) bool {
 	_, is := errors.AsType[invalid](err)
 	return is
+}
+
+// AtLeast returns an error that names an integer setting if it is below its least value.
+func AtLeast(name string, value, least int) error {
+	if value < least {
+		return fmt.Errorf("%s is %d, must be at least %d", name, value, least)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -204,12 +205,8 @@ func (d draft) build() (runs.Spec, error) {
 			fields = append(fields, key)
 		}
 	}
-	rule, err := dmlx.ParseRule(query.Join(name, fields))
-	if err != nil {
-		return d.spec, err
-	}
 	spec := d.spec
-	o, err := objectives.ByRule(rule)
+	o, err := objectives.Parse(query.Join(name, fields))
 	if err == nil {
 		spec.Objective, err = o.WithMiner(spec.Miner)
 	}
@@ -401,10 +398,7 @@ func checkPoint(base runs.Spec, space Space, at Point) error {
 	if err != nil {
 		return err
 	}
-	if err = spec.HasTriplets(); err == nil {
-		err = runs.Feasible(spec)
-	}
-	if err != nil && len(at) > 0 {
+	if err = cmp.Or(spec.HasTriplets(), runs.Feasible(spec)); err != nil && len(at) > 0 {
 		err = fmt.Errorf("%s: %w", space.Text(at), err)
 	}
 	return err
