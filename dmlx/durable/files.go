@@ -263,3 +263,26 @@ func FileSum(path string) (string, error) {
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
+
+// Trim removes the files in a folder with an extension that were changed longest ago, until the rest has at most so
+// many bytes. It leaves files of the last hour, which may be in use, and those that it cannot remove.
+func Trim(dir, ext string, most int64) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var infos []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && filepath.Ext(e.Name()) == ext {
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	total := int64(0)
+	for _, info := range infos {
+		if total += info.Size(); total > most && time.Since(info.ModTime()) > time.Hour {
+			_ = os.Remove(filepath.Join(dir, info.Name()))
+		}
+	}
+	return nil
+}

@@ -150,9 +150,6 @@ func (c *Checkpoint) addTriplets(dir string, epoch int) error {
 // open loads the checkpoint of the training, or sets the initial weights if there is none. A checkpoint that is
 // damaged or belongs to another training is renamed.
 func (s *session) open() error {
-	if err := os.MkdirAll(filepath.Join(s.Dir, CheckpointDir), 0o777); err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
-	}
 	removeTemporaries(s.Dir)
 	initial := Checkpoint{Run: s.ID, Backend: backendVariant(s.trainer.Choice), DataDigest: s.Data.Digest}
 	err := s.load(initial)
@@ -163,14 +160,12 @@ func (s *session) open() error {
 		if err := durable.SetAside(filepath.Join(s.Dir, CheckpointDir), errs.Error(err), s.Warn); err != nil {
 			return err
 		}
-		if err := os.MkdirAll(filepath.Join(s.Dir, CheckpointDir), 0o777); err != nil {
-			return err
-		}
+	}
+	if err := os.MkdirAll(filepath.Join(s.Dir, CheckpointDir), 0o777); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	// Files of an earlier attempt must not be taken for those of this training.
-	for _, name := range []string{
-		TripletsDir, MetricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile,
-	} {
+	for _, name := range append([]string{TripletsDir}, outputs...) {
 		if err := os.RemoveAll(filepath.Join(s.Dir, name)); err != nil {
 			return fmt.Errorf("the run store cannot be written: %w", err)
 		}

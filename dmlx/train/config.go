@@ -8,7 +8,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
-	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -61,10 +60,9 @@ type Config struct {
 	Memory
 	Options
 
-	model       *ownModel     // Set by WithModel.
-	tail        *split        // Set by [Trainer.divided]: the samples are what the frozen part gives.
-	fileNetwork *onnx.Network // Set by WithNetwork; see [Config.opened].
-	weightsFile string        // Set by WithStart. Not stored: the digest identifies the file.
+	model       *ownModel // Set by WithModel.
+	tail        *split    // Set by [Trainer.divided]: the samples are what the frozen part gives.
+	weightsFile string    // Set by WithStart. Not stored: the digest identifies the file.
 }
 
 // Memory says how training saves memory and time on its device. Every option changes the numbers of a run, if only by

@@ -41,7 +41,7 @@ func (s *session) finish(ctx context.Context) (*Outcome, error) {
 	for name, sum := range s.state.Triplets { // The sums of the checkpoint, so that a file changed since then is detected.
 		out.Files[filepath.FromSlash(name)] = sum
 	}
-	for _, name := range []string{MetricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile} {
+	for _, name := range outputs {
 		sum, err := durable.FileSum(filepath.Join(s.Dir, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue

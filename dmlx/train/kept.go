@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -181,39 +180,15 @@ func (k *keeper) directory(parts []*samples.Split, a samples.Augmentation) (dir,
 		return "", fmt.Sprintf("it takes %.1f GB, more than the limit of %.1f GB", float64(needed)/1e9,
 			float64(limit)/1e9), nil
 	}
-	dir, err = keptDir(limit - needed)
-	return dir, "", err
-}
-
-// keptDir returns the folder of what is kept, after it has removed the files that were not used for longest until the
-// rest has at most so many bytes.
-func keptDir(most int64) (string, error) {
 	cache, err := datasets.CacheDir()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	dir := filepath.Join(cache, "kept")
+	dir = filepath.Join(cache, "kept")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return "", err
+		return "", "", err
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", err
-	}
-	var infos []fs.FileInfo
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && filepath.Ext(e.Name()) == ".f32" {
-			infos = append(infos, info)
-		}
-	}
-	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	total := int64(0)
-	for _, info := range infos {
-		if total += info.Size(); total > most && time.Since(info.ModTime()) > time.Hour { // Others may be in use.
-			_ = os.Remove(filepath.Join(dir, info.Name())) // A file that stays does no harm.
-		}
-	}
-	return dir, nil
+	return dir, "", durable.Trim(dir, ".f32", limit-needed)
 }
 
 // bodyRows is the number of images of which the body of a network is computed at a time, in training and evaluation, so

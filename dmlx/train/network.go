@@ -32,14 +32,14 @@ func (c Config) WithNetwork(path string) (Config, error) {
 		return c, err
 	}
 	c = c.withoutNetwork()
-	c.Model, c.NetworkFile, c.fileNetwork = networkIdentity(file, n), file, n
+	c.Model, c.NetworkFile = networkIdentity(file, n), file
 	c.Weights, c.WeightsDigest, c.weightsFile = Pretrained, n.Digest()[:12], ""
 	return c, nil
 }
 
 // withoutNetwork returns the config without a network.
 func (c Config) withoutNetwork() Config {
-	c.Arch, c.Model, c.model, c.NetworkFile, c.fileNetwork, c.Head, c.HeadStart = "", "", nil, "", nil, "", ""
+	c.Arch, c.Model, c.model, c.NetworkFile, c.Head, c.HeadStart = "", "", nil, "", "", ""
 	return c
 }
 
@@ -49,12 +49,9 @@ func networkIdentity(file string, n *onnx.Network) string {
 
 // opened returns the network of the file of the config.
 func (c Config) opened() (*onnx.Network, error) {
-	n := c.fileNetwork
-	if n == nil {
-		var err error
-		if n, err = weights.OpenNetwork(c.NetworkFile); err != nil {
-			return nil, fmt.Errorf("the network %s: %w", c.Network(), err)
-		}
+	n, err := weights.OpenNetwork(c.NetworkFile)
+	if err != nil {
+		return nil, fmt.Errorf("the network %s: %w", c.Network(), err)
 	}
 	if networkIdentity(c.NetworkFile, n) != c.Model {
 		return nil, fmt.Errorf("the network %s: %s has another SHA-256 now, %s: want the file that the run is of",

@@ -151,7 +151,7 @@ func TestNetworkRefused(t *testing.T) {
 		"no such file":        func(c *Config) (err error) { *c, err = c.WithNetwork("missing.onnx"); return err },
 		"not an ONNX file":    func(c *Config) (err error) { *c, err = c.WithNetwork("config.go"); return err },
 		"another SHA-256": func(c *Config) error {
-			c.NetworkFile, c.fileNetwork = "../onnx/testdata/vit_tiny.onnx", nil
+			c.NetworkFile = "../onnx/testdata/vit_tiny.onnx"
 			return c.Validate()
 		},
 		"no batch normalization to freeze: leave --freeze-bn out": func(c *Config) error {

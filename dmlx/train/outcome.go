@@ -49,3 +49,5 @@ const (
 	GalleryEmbeddingsFile = "gallery_embeddings.npy" // Of the gallery, if the set has one of its own.
 	GalleryLabelsFile     = "gallery_labels.npy"
 )
+
+var outputs = []string{MetricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile}

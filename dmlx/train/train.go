@@ -326,9 +326,9 @@ func (s *session) progress(epoch, step int, pace *Pace, sum *tally) Progress {
 	p := Progress{
 		Epoch: epoch + 1, Epochs: s.Epochs,
 		Step: epoch*s.StepsPerEpoch + step, Steps: s.Steps(), ViolationRate: sum.violationRate(),
+		Recall: s.recall, RecallEpoch: s.recallEpoch,
 	}
 	p.StepRate, p.Left = pace.At(p.Step, p.Steps)
-	p.Recall, p.RecallEpoch = s.recall, s.recallEpoch
 	return p
 }
 
