@@ -640,8 +640,8 @@ func compileOnDevices(t *testing.T, trainer *Trainer, batchSize, size, dim int, 
 			t.Fatal(err)
 		}
 		in := []mesh.Value{images[0], step.mesh.Replicate(tensors.FromFlatDataAndDimensions(make([]float32, 6), 2, 3)),
-			step.mesh.Replicate(tensors.FromScalar(float32(1))),
-			step.mesh.Replicate(tensors.FromFlatDataAndDimensions(make([]int32, batchSize), batchSize))}
+			step.mesh.Replicate(tensors.FromFlatDataAndDimensions(make([]int32, batchSize), batchSize)),
+			new(held).of(step.mesh, make([]float32, settingsSize))}
 		var of []shapes.Shape
 		for _, argument := range step.mesh.Arguments(in...) {
 			of = append(of, argument.(*tensors.Tensor).Shape())

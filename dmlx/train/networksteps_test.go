@@ -249,7 +249,7 @@ func TestStepsOfNetwork(t *testing.T) {
 		"exported for 32 × 32": func(s *Steps) { s.Size, s.Pixels = 16, s.Pixels[:len(s.Pixels)/4] },
 		"no such file":         func(s *Steps) { s.Network = "missing.onnx" },
 		"not the weights of": func(s *Steps) {
-			s.Network, s.Options.TrainOnly = "../onnx/testdata/vit_tiny.onnx", ""
+			s.Network, s.Options = "../onnx/testdata/vit_tiny.onnx", Options{}
 		},
 	} {
 		bad := s

@@ -107,7 +107,7 @@ var readers = map[string]string{
 	"dmlx/train/checkpoint.go":                 "runs",
 	"dmlx/train/fit.go":                        ours,
 	"dmlx/train/kept.go":                       ours,
-	"dmlx/train/network.go":                    "onnx",
+	"dmlx/weights/weights.go":                  "onnx",
 	"figures/embeddingmap.go":                  ours,
 	"notebooks/nb/captions.go":                 embedded,
 	"notebooks/nb/compact.go":                  ours,
