@@ -61,6 +61,7 @@ var readers = map[string]string{
 	"dmlx/backbone/pytorch.go":                 "weights",
 	"dmlx/backbone/weights.go":                 "weights",
 	"dmlx/cmd/dmlx/internal/stored/archive.go": opens,
+	"dmlx/cmd/dmlx/internal/stored/compare.go": ours,
 	"dmlx/cmd/dmlx/internal/doctor/doctor.go":  system,
 	"dmlx/cmd/dmlx/internal/files/files.go":    "arrays",
 	"dmlx/cmd/dmlx/internal/host/host.go":      system,
