@@ -313,3 +313,47 @@ func TestRank(t *testing.T) {
 		t.Errorf("with NaN: %+v, %v", got, err)
 	}
 }
+
+// Inner products by blocks are those of all rows, and the moments of all classes less some are those of the others.
+func TestSharedSums(t *testing.T) {
+	t.Parallel()
+	a, rng := newTestAlgebra(t), rand.New(rand.NewPCG(7, 8))
+	x := featureRows{newMatrix(2*chunkRows+50, 3), nil}
+	var some, others []int
+	for i := range x.values {
+		x.values[i] = float32(rng.NormFloat64())
+	}
+	for i := range x.rows {
+		x.labels = append(x.labels, int64(i%5))
+		if i%5 == 3 {
+			some = append(some, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	got, err := a.gram(x.matrix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := a.times(x.matrix, x.matrix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range want.values {
+		if math.Abs(float64(v-got.values[i])) > 1e-5 {
+			t.Fatalf("product %d of row %d is %g, want %g", i%x.rows, i/x.rows, got.values[i], v)
+		}
+	}
+	of := func(r featureRows) *moments {
+		m, err := momentsOf(a, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	rest, direct := of(x).less(of(x.some(some))), of(x.some(others))
+	if rest.count != direct.count || !mat.EqualApprox(rest.scatter, direct.scatter, 1e-5) ||
+		!floats.EqualApprox(rest.mean, direct.mean, 1e-9) {
+		t.Errorf("%+v, want %+v", rest, direct)
+	}
+}
