@@ -34,14 +34,15 @@ var gridFrames = []struct {
 }{{ink, nil}, {Vermilion, []vg.Length{3.2, 1.6}}, {Purple, []vg.Length{1.1, 1.3}}}
 
 const (
-	gridCellWidth, gridCellHeight = vg.Length(22.5), vg.Length(17)
+	gridCellWidth, gridCellHeight = vg.Length(31), vg.Length(17)
 	gridLeft, gridGap             = vg.Length(48), vg.Length(9) // For the pair labels; between directions.
-	gridHead, gridFoot            = vg.Length(34), vg.Length(50)
+	gridTitle, gridHead, gridFoot = vg.Length(16), vg.Length(18), vg.Length(50)
 	gridKey                       = vg.Length(20)
+	gridAcross                    = 2 // Directions side by side: a notebook's page has room for two.
 )
 
-// GridMap draws the full grid as a heat map of Recall@1. It has a line of blocks for each data set and a block for each
-// direction, in which a row is a pair weight and a column a triplet weight. Each data set has its own color scale. The
+// GridMap draws the full grid as a heat map of Recall@1. It has a block for each data set and
+// direction, two of them side by side, in which a row is a pair weight and a column a triplet weight. Each data set has its own color scale. The
 // scale starts at the 5 % quantile, so that a few very low scores do not hide the differences between the others. Cells
 // of rules without a run are empty, those of diverged rules are crossed. GridMap returns an error without data sets,
 // for an empty part, and for more than three marks.
@@ -59,9 +60,8 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 		if len(s.Marks) > len(gridFrames) {
 			return nil, fmt.Errorf("grid on %s: %d marks, want at most %d", s.Data, len(s.Marks), len(gridFrames))
 		}
-		blocks := vg.Length(len(s.Directions))
-		width = max(width, gridLeft+blocks*gridCellWidth*vg.Length(len(s.Triplets))+(blocks-1)*gridGap+barRoom+8)
-		height += gridHead + gridCellHeight*vg.Length(len(s.Pairs)) + gridFoot
+		width = max(width, s.cell(min(len(s.Directions), gridAcross)-1, 0, len(s.Triplets)-1).Max.X+barRoom+8)
+		height += s.height()
 		words.WriteString(s.words())
 	}
 	height += noteRoom(provenance)
@@ -76,10 +76,23 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 			top := c.Max.Y - gridKey
 			for _, s := range sets {
 				s.draw(c, top)
-				top -= gridHead + gridCellHeight*vg.Length(len(s.Pairs)) + gridFoot
+				top -= s.height()
 			}
 		},
 	}, nil
+}
+
+// cell returns the place of a rule, from the top left corner of the data set's blocks.
+func (s GridSet) cell(block, row, column int) vg.Rectangle {
+	x := gridLeft + vg.Length(block%gridAcross)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) +
+		gridCellWidth*vg.Length(column)
+	y := -gridTitle - vg.Length(block/gridAcross)*(gridHead+gridCellHeight*vg.Length(len(s.Pairs))+gridFoot) - gridHead -
+		gridCellHeight*vg.Length(row)
+	return rect(x, y-gridCellHeight, x+gridCellWidth, y)
+}
+
+func (s GridSet) height() vg.Length {
+	return gridFoot - s.cell(len(s.Directions)-1, len(s.Pairs)-1, 0).Min.Y
 }
 
 // reach returns the range of the color scale, and whether scores below it are cut.
@@ -172,23 +185,18 @@ func gridLegend(c draw.Canvas, sets []GridSet) {
 func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	low, high, cut := s.reach()
 	scale := bar{low: low, high: high, colors: hues[HueWeight]}
-	cell := func(block, row, column int) vg.Rectangle {
-		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) +
-			gridCellWidth*vg.Length(column)
-		y := top - gridHead - gridCellHeight*vg.Length(row)
-		return rect(x, y-gridCellHeight, x+gridCellWidth, y)
-	}
+	cell := func(block, row, column int) vg.Rectangle { return s.cell(block, row, column).Add(pt(c.Min.X, top)) }
 	write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, top-1, s.Data)
 	lastRow, lastColumn := len(s.Pairs)-1, len(s.Triplets)-1
-	value := aligned(style(6.8, ink), text.XCenter, text.YCenter)
+	value := aligned(style(tickSize, ink), text.XCenter, text.YCenter)
 	for b, direction := range s.Directions {
 		first, last := cell(b, 0, 0), cell(b, 0, lastColumn)
 		write(c, aligned(style(labelSize, ink), text.XCenter, text.YBottom),
 			(first.Min.X+last.Max.X)/2, first.Max.Y+6, DirectionLabel(direction))
 		for i, pair := range s.Pairs {
-			if b == 0 {
+			if b%gridAcross == 0 {
 				write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter),
-					cell(0, i, 0).Min.X-5, center(cell(0, i, 0)).Y, PairLabel(pair))
+					cell(b, i, 0).Min.X-5, center(cell(b, i, 0)).Y, PairLabel(pair))
 			}
 			for j, triplet := range s.Triplets {
 				r := cell(b, i, j)
@@ -228,7 +236,7 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	}
 	data := c
 	data.Min = cell(len(s.Directions)-1, lastRow, 0).Min
-	data.Max = cell(len(s.Directions)-1, 0, lastColumn).Max
+	data.Max = cell(min(len(s.Directions), gridAcross)-1, 0, lastColumn).Max
 	scale.label = "R@1, %"
 	if cut {
 		write(c, aligned(style(noteSize, quiet), text.XCenter, text.YTop), data.Max.X+13, data.Min.Y-3, "and less")

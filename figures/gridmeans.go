@@ -27,7 +27,7 @@ func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("main effects: no data set, want at least one")
 	}
-	var lines [][]*plot.Plot
+	var rows [len(GridMargins{}.Levels)][]*plot.Plot
 	most := 1
 	alt := "Main effects: marginal means of Recall@1 in percent with 95 % intervals."
 	for _, s := range sets {
@@ -45,13 +45,11 @@ func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 		if math.IsNaN(s.Mean) {
 			return nil, fmt.Errorf("main effects on %s: the mean is NaN", s.Data)
 		}
-		var line []*plot.Plot
 		for f := range s.Levels {
-			line = append(line, s.panel(part(f), values.padded(0.05, 0.3)))
+			rows[f] = append(rows[f], s.panel(part(f), values.padded(0.05, 0.3)))
 		}
-		lines = append(lines, line)
 	}
-	return gridPanels(lines, vg.Points(56+18*float64(most)), nil, alt, provenance), nil
+	return gridPanels(rows[:], vg.Points(56+18*float64(most)), nil, alt, provenance), nil
 }
 
 func (s GridMargins) panel(of part, values span) *plot.Plot {
@@ -62,33 +60,22 @@ func (s GridMargins) panel(of part, values span) *plot.Plot {
 	return p
 }
 
-// gridPanels returns a figure of lines of plots, with a legend above each column, or above each plot where those of a
-// line stand below each other.
-func gridPanels(lines [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, provenance string) *Figure {
-	const gap = vg.Length(12)
-	head := vg.Length(0)
+// gridPanels returns a figure of rows of plots, one for each data set, with a legend above each row.
+func gridPanels(rows [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, provenance string) *Figure {
+	const gap, head = vg.Length(12), vg.Length(20)
 	if keys != nil {
-		head = 20
+		height += head
 	}
 	return &Figure{
-		Width: vg.Points(250 * float64(len(lines[0]))), Height: (height+gap)*vg.Length(len(lines)) + head + 24,
+		Width: vg.Points(270 * float64(len(rows[0]))), Height: (height+gap)*vg.Length(len(rows)) + 24,
 		Alt: alt, Provenance: provenance,
 		panels: func(canvas draw.Canvas) {
-			if below, _ := wrapped(canvas, len(keys)); len(below) > 1 {
-				for i, row := range stack(canvas, gap, len(lines)) {
-					for k, part := range columns(row, 18, equal(len(keys))...) {
-						gridKeys(part, keys[k])
-						part.Max.Y -= head
-						drawPlot(lines[i][k], part)
-					}
+			for i, row := range stack(canvas, gap, len(rows)) {
+				if keys != nil {
+					row.Max.Y -= head + gridKeys(row, keys[i])
 				}
-				return
+				drawRow(row, rows[i], 18)
 			}
-			for i, key := range keys {
-				gridKeys(columns(canvas, 18, equal(len(keys))...)[i], key)
-			}
-			canvas.Max.Y -= head
-			drawRows(canvas, lines, gap, 18)
 		},
 	}
 }
@@ -133,14 +120,13 @@ func GridInteractions(sets []GridInteraction, provenance string) (*Figure, error
 	if len(sets) == 0 || len(sets[0].Profiles) == 0 {
 		return nil, fmt.Errorf("interactions: no profile, want at least one data set with at least one")
 	}
-	var lines [][]*plot.Plot
-	keys := make([][]gridLine, len(sets[0].Profiles))
+	rows := make([][]*plot.Plot, len(sets[0].Profiles))
+	keys := make([][]gridLine, len(rows))
 	alt := "Interactions: means of Recall@1 in percent of two parts of a rule, a line for each level of one."
 	for _, s := range sets {
 		if len(s.Profiles) != len(keys) {
 			return nil, fmt.Errorf("interactions on %s: %d profiles, %d on %s", s.Data, len(s.Profiles), len(keys), sets[0].Data)
 		}
-		var line []*plot.Plot
 		for i, p := range s.Profiles {
 			if err := p.check(); err != nil {
 				return nil, fmt.Errorf("interactions on %s: %w", s.Data, err)
@@ -149,7 +135,7 @@ func GridInteractions(sets []GridInteraction, provenance string) (*Figure, error
 			if len(key) > len(keys[i]) {
 				keys[i] = key
 			}
-			line = append(line, p.panel(s.Data))
+			rows[i] = append(rows[i], p.panel(s.Data))
 			alt += fmt.Sprintf(" %s%s:", s.Data, Plain(p.over()))
 			for j, name := range p.LineNames {
 				alt += " " + name
@@ -159,9 +145,8 @@ func GridInteractions(sets []GridInteraction, provenance string) (*Figure, error
 				alt += ";"
 			}
 		}
-		lines = append(lines, line)
 	}
-	return gridPanels(lines, 196, keys, alt, provenance), nil
+	return gridPanels(rows, 196, keys, alt, provenance), nil
 }
 
 func (p GridProfile) check() error {
@@ -237,7 +222,7 @@ func (p GridProfile) panel(data string) *plot.Plot {
 	return out
 }
 
-// gridKeys draws the legend of the lines above a column, in smaller letters where the column is narrow, and below each
+// gridKeys draws the legend of the lines above a row, in smaller letters where it is narrow, and below each
 // other where it is narrower still. It returns the height of all rows but the first.
 func gridKeys(c draw.Canvas, lines []gridLine) (more vg.Length) {
 	s := aligned(style(labelSize, ink), draw.XLeft, draw.YCenter)

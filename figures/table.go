@@ -437,7 +437,7 @@ func (t *Table) html() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
 	cell, left := "padding:3px 12px;", "text-align:left;"
-	if len(t.Columns) > 9 { // Numbers that do not wrap must fit into a window of JupyterLab that is 1366 pixels wide.
+	if len(t.Columns) > 8 { // Numbers that do not wrap must fit into a window of JupyterLab that is 1366 pixels wide.
 		cell, left = "padding:3px;", "padding-right:8px;text-align:left;"
 	}
 	align := func(c Column) string {

@@ -23,10 +23,10 @@ type TileLine struct {
 }
 
 const (
-	tileSide, tileGap, tilesAcross        = vg.Length(11), vg.Length(2), 48
+	tileSide, tileGap, tilesAcross        = vg.Length(12), vg.Length(2), 35
 	tilesLeft, tilesKey, tilesBetween     = vg.Length(64), vg.Length(26), vg.Length(7)
 	tileStep                              = tileSide + tileGap
-	tilesInset, tilesKeyLine, tilesLetter = vg.Length(4), vg.Length(17), 6.5
+	tilesInset, tilesKeyLine, tilesLetter = vg.Length(4), vg.Length(17), noteSize
 )
 
 // Tiles draws a square for each entry of some groups, colored by kind, with the kind's letter so that the picture can
@@ -37,7 +37,7 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 		return nil, fmt.Errorf("tiles: no groups, want at least one")
 	}
 	height := tilesKey
-	const across = 4 // Kinds in a line of the key.
+	const across = 3 // Kinds in a line of the key.
 	counts := make([]int, len(kinds))
 	for _, l := range lines {
 		for _, k := range l.Kinds {
