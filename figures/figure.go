@@ -30,7 +30,7 @@ func Of(p *plot.Plot, width, height vg.Length) *Figure {
 	return &Figure{Width: width, Height: height, Alt: Plain(p.Title.Text), panels: p.Draw}
 }
 
-// besideWidth is the widest row of [Beside]: a notebook's page shows it without making it smaller.
+// besideWidth is the widest row of [Beside], and of panels: a notebook's page shows it without making it smaller.
 const besideWidth = vg.Length(620)
 
 // Beside returns one figure of several, side by side in rows, with their texts in words together.

@@ -230,8 +230,9 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 		alt += fmt.Sprintf(" From step %d to %d the mean S_ap goes from %.2f to %.2f "+
 			"and the mean S_an from %.2f to %.2f.", h.Steps[0], h.Steps[n-1], h.Sap[0], h.Sap[n-1], h.San[0], h.San[n-1])
 	}
+	side := min(190, (besideWidth.Points()-10)/total)
 	return &Figure{
-		Width: vg.Points(190*total + 10), Height: vg.Points(212), Alt: alt, Photographs: photographs,
+		Width: vg.Points(side*total + 10), Height: vg.Points(side + 22), Alt: alt, Photographs: photographs,
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 10, widths...)
 			for i, s := range swarms {

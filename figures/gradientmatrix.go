@@ -57,7 +57,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 	}
 	across, width, high := min(2, len(panels)), 250.0, 270.0 // A notebook's page has room for two, and three small ones.
 	if len(panels) == 3 {
-		across, width, high = 3, 200, 220
+		across, width, high = 3, 190, 210
 	}
 	rows := slices.Collect(slices.Chunk(panels, across))
 	for _, row := range rows {

@@ -65,9 +65,8 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 		words.WriteString(s.words())
 	}
 	height += noteRoom(provenance)
-	s := style(noteSize, quiet)
 	return &Figure{
-		Width: max(width, s.Width(provenance)) + 2*margin, Height: height + 2*margin,
+		Width: width + 2*margin, Height: height + 2*margin,
 		Alt: "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns " +
 			"triplet weights." + words.String(),
 		Provenance: provenance,

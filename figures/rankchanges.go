@@ -29,7 +29,7 @@ type RankSet struct {
 // number of rules.
 func RankChanges(alt string, rules int, sets []RankSet, provenance string) *Figure {
 	return &Figure{
-		Width: vg.Points(330 * float64(len(sets))), Height: vg.Points(92 + 17*float64(rules)), Alt: alt,
+		Width: besideWidth / 2 * vg.Length(len(sets)), Height: vg.Points(92 + 17*float64(rules)), Alt: alt,
 		Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			key(&c, []keyed{{"same rank by either choice", Blue, dash{}}, {"another rank", Vermilion, dash{}}}, 18)

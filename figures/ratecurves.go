@@ -59,7 +59,7 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 	}
 	inner := total - 18 - 2*margin - noteRoom(provenance) // The height below the legend, in the figure's own shape.
 	return &Figure{
-		Width: vg.Points(max(600, 52+104*float64(most))), Height: total, Alt: alt, Provenance: provenance,
+		Width: vg.Points(max(600, 52+94*float64(most))), Height: total, Alt: alt, Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			key(&c, rateKeys(sets), 18)
 			height := height + (c.Max.Y-c.Min.Y-inner)/vg.Length(len(slices.Concat(drawn...)))

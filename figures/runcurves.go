@@ -95,7 +95,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	}
 	names := vg.Length(14 * ((len(groups) + 1) / 2)) // Their height.
 	return &Figure{
-		Width: vg.Points(760), Height: vg.Points(188) + names + 8 + noteRoom(provenance), Alt: alt, Provenance: provenance,
+		Width: besideWidth, Height: vg.Points(188) + names + 8 + noteRoom(provenance), Alt: alt, Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			half := (c.Max.X - c.Min.X) / 2
 			for i, g := range groups {

@@ -85,7 +85,7 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 		words = append(words, fmt.Sprintf("%s: %d trials, %s", Plain(s.Title), len(s.Trials), outcome))
 	}
 	return &Figure{
-		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(250), Provenance: provenance,
+		Width: besideWidth / 2 * vg.Length(len(panels)), Height: vg.Points(250), Provenance: provenance,
 		Alt: "Recall@1 of held-out classes, in percent, of each trial of a search. " + strings.Join(words, "; ") + ".",
 		panels: func(c draw.Canvas) {
 			c.Max.X -= legend

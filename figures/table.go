@@ -436,9 +436,12 @@ func (t *Table) csv() ([]byte, error) {
 func (t *Table) html() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
-	cell, left := "padding:3px 12px;", "text-align:left;"
-	if len(t.Columns) > 8 { // Numbers that do not wrap must fit into a window of JupyterLab that is 1366 pixels wide.
+	cell, left, size := "padding:3px 12px;", "text-align:left;", ""
+	if len(t.Columns) > 7 { // Numbers that do not wrap must fit into a window of JupyterLab that is 1366 pixels wide.
 		cell, left = "padding:3px;", "padding-right:8px;text-align:left;"
+	}
+	if len(t.Columns) > 10 {
+		size = ";font-size:88%"
 	}
 	align := func(c Column) string {
 		if c.Left {
@@ -446,7 +449,7 @@ func (t *Table) html() []byte {
 		}
 		return "text-align:center;"
 	}
-	b.WriteString(`<table style="border-collapse:collapse;margin:6px 0">` + "\n")
+	fmt.Fprintf(&b, `<table style="border-collapse:collapse;margin:6px 0%s">`+"\n", size)
 	if t.Caption != "" {
 		fmt.Fprintf(&b, `<caption style="caption-side:top;text-align:left;padding:4px 0">%s</caption>`+"\n", HTML(t.Caption))
 	}

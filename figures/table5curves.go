@@ -37,7 +37,7 @@ func (b *Batches) Plot() *Figure {
 	total := (height+gap)*vg.Length(len(lines)) + 36
 	inner := total - 18 - 2*margin - noteRoom(b.provenance) // The height below the legend, in the figure's own shape.
 	return &Figure{
-		Width: 680, Height: total,
+		Width: besideWidth, Height: total,
 		Alt:        "Table 5 as a picture: Recall@1 over the size of the batch, ours and the paper's own runs." + b.words(),
 		Provenance: b.provenance,
 		panels: func(c draw.Canvas) {

@@ -46,7 +46,7 @@ func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 	}
 	panels = append(panels, square{Plot: third})
 	return &Figure{
-		Width: vg.Points(645), Height: vg.Points(222),
+		Width: besideWidth, Height: vg.Points(222),
 		Alt: "Figure 3. Triplet diagrams over S_ap and S_an. T^cos is equal along straight lines S_ap − S_an = const, " +
 			"T^cir along circles about (1, 0). sc1 lets P₊ act below the diagonal, sc2 within a circle of radius √0.5 " +
 			"about (1, 0).",
