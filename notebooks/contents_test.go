@@ -367,6 +367,9 @@ func (d document) thumbnail(t *testing.T, p Page) []byte {
 // colors of this are rounded until it is small enough.
 func shrunk(picture image.Image, photographs bool) ([]byte, error) {
 	from := picture.Bounds()
+	if photographs { // A dark theme shows their white margin as it is.
+		from = withoutMargin(picture)
+	}
 	scale := min(thumbWidth/float64(from.Dx()), thumbHeight/float64(from.Dy()))
 	w, h := int(float64(from.Dx())*scale), int(float64(from.Dy())*scale)
 	corner := image.Pt((thumbWidth-w)/2, (thumbHeight-h)/2)
@@ -395,6 +398,30 @@ func shrunk(picture image.Image, photographs bool) ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("the thumbnail has more than %d bytes", thumbBytes)
+}
+
+// withoutMargin returns the part of a picture within a margin of white.
+func withoutMargin(picture image.Image) image.Rectangle {
+	b := picture.Bounds()
+	blank := func(r image.Rectangle) bool {
+		for y := r.Min.Y; y < r.Max.Y; y++ {
+			for x := r.Min.X; x < r.Max.X; x++ {
+				if g := color.GrayModel.Convert(picture.At(x, y)).(color.Gray); g.Y < 240 {
+					return false
+				}
+			}
+		}
+		return !r.Empty()
+	}
+	for ; blank(image.Rect(b.Min.X, b.Min.Y, b.Max.X, b.Min.Y+1)); b.Min.Y++ {
+	}
+	for ; blank(image.Rect(b.Min.X, b.Max.Y-1, b.Max.X, b.Max.Y)); b.Max.Y-- {
+	}
+	for ; blank(image.Rect(b.Min.X, b.Min.Y, b.Min.X+1, b.Max.Y)); b.Min.X++ {
+	}
+	for ; blank(image.Rect(b.Max.X-1, b.Min.Y, b.Max.X, b.Max.Y)); b.Max.X-- {
+	}
+	return b
 }
 
 // paletted returns a picture with a palette if it has few colors enough.

@@ -358,7 +358,7 @@
   /* Styles: the cards of the contents page, and pictures and live pages in a dark theme. A figure is a PNG on white,
    * and a photograph a JPEG. Inverting a figure and turning its hues back makes white black and keeps blue blue;
    * screen then shows the theme's background in place of black. Figures with photographs among their panels, which ask
-   * for a light background, stay as they are, and so does what is saved, for GitHub and for print. */
+   * for a light background, are only dimmed. What is saved, for GitHub and for print, stays as it is. */
   const styles = `
     .jp-RenderedMarkdown td { vertical-align: top; }
     [data-jp-theme-light="false"] .dmlx-live iframe { color-scheme: dark; }
@@ -366,6 +366,7 @@
     [data-jp-theme-light="false"] :is(.jp-OutputArea, .jp-RenderedMarkdown) img[src^="data:image/png"]:not(.jp-needs-light-background) {
       filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen;
     }
+    [data-jp-theme-light="false"] :is(.jp-needs-light-background, img[src^="data:image/jpeg"]) { filter: brightness(0.75); }
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
     .jp-RenderedImage { overflow-x: auto; }
     .jp-RenderedMarkdown table:has(th img) { display: block; overflow-x: auto; }
