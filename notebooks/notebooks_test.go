@@ -31,9 +31,10 @@ type notebook struct {
 }
 
 type output struct {
-	Type string           `json:"output_type"`
-	Data map[string]lines `json:"data"`
-	Text lines            `json:"text"`
+	Type     string                     `json:"output_type"`
+	Data     map[string]lines           `json:"data"`
+	Text     lines                      `json:"text"`
+	Metadata map[string]json.RawMessage `json:"metadata"`
 }
 
 // lines are text that Jupyter stores as one string or as several.

@@ -2,6 +2,7 @@ package notebooks
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -97,8 +98,12 @@ func TestStaleProvenances(t *testing.T) {
 	}
 }
 
-// formatProblems lists the saved pictures and tables that some front end or converter would lose. Tables in panels,
-// which are updated in place, are HTML alone.
+// widest is the width of pictures, in CSS pixels, that the layout of "dmlx lab" shows whole in a window of 1366 pixels.
+// It shows them at 96 percent and then scrolls them, so that letters stay readable.
+const widest = 853
+
+// formatProblems lists the saved pictures and tables that some front end or converter would lose, and the pictures that
+// JupyterLab would scroll. Tables in panels, which are updated in place, are HTML alone.
 func formatProblems(n notebook) (found []string) {
 	for _, c := range n.Cells {
 		for _, o := range c.Outputs {
@@ -112,6 +117,12 @@ func formatProblems(n notebook) (found []string) {
 				}
 				if !has("text/plain") {
 					found = append(found, "cell "+c.ID+": a picture without its description as text")
+				}
+				for kind, raw := range o.Metadata {
+					var shown struct{ Width int }
+					if strings.HasPrefix(kind, "image/") && json.Unmarshal(raw, &shown) == nil && shown.Width > widest {
+						found = append(found, fmt.Sprintf("cell %s: a picture of %d pixels, want at most %d", c.ID, shown.Width, widest))
+					}
 				}
 			case strings.Contains(html, "<img"):
 				found = append(found, "cell "+c.ID+": a picture inside HTML, which LaTeX and GitHub lose")
@@ -141,9 +152,14 @@ func TestFormatProblems(t *testing.T) {
 		`"text/html": "<table>", "text/markdown": "|", "text/latex": "\\x"`: "",
 		`"text/html": "<b>done</b>"`:                                        "",
 	} {
-		got := strings.Join(formatProblems(page(`{"output_type": "display_data", "data": {`+data+`}}`)), "; ")
+		got := strings.Join(formatProblems(page(`{"output_type": "display_data", "data": {`+data+`},
+			"metadata": {"image/png": {"width": 853}, "alt": "words"}}`)), "; ")
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q; want %q", data, got, want)
 		}
+	}
+	wide := page(`{"data": {"image/png": "iVBO", "text/plain": "w"}, "metadata": {"image/png": {"width": 854}}}`)
+	if got := strings.Join(formatProblems(wide), "; "); got != "cell c: a picture of 854 pixels, want at most 853" {
+		t.Errorf("a wide picture: %q", got)
 	}
 }

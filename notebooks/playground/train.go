@@ -376,7 +376,7 @@ func (c *chart) show(now bool) {
 		c.line = err.Error()
 		return
 	}
-	gonbui.UpdateHTML(c.id, fmt.Sprintf(`<div class="dmlx-training" style="background:#fff">%s</div><div>%s</div>`,
+	gonbui.UpdateHTML(c.id, fmt.Sprintf(`<div class="dmlx-training">%s</div><div>%s</div>`,
 		picture, html.EscapeString(c.line)))
 	if now {
 		flush()
@@ -398,50 +398,4 @@ func (c *chart) keep() {
 	if f, err := c.figure(); err == nil && nb.Update(c.id, f) == nil {
 		flush()
 	}
-}
-
-// Runs returns a table of runs, latest first, as "dmlx runs list" does: the given ones, or all of a store.
-func Runs(store *runs.Store, only ...Trained) (*figures.Table, error) {
-	entries, err := store.List()
-	if err != nil {
-		return nil, err
-	}
-	t := &figures.Table{Columns: []figures.Column{{Title: "run", Left: true}, {Title: "data", Left: true},
-		{Title: "rule", Left: true}, {Title: "seed"}, {Title: "lr"},
-		{Title: "preset", Left: true}, {Title: "R@1, %"}, {Title: "state", Left: true}, {Title: "backend", Left: true},
-		{Title: "date", Left: true}}}
-	hashes := make([]string, len(only))
-	for i, r := range only {
-		hashes[i] = r.Spec.Hash()
-		if r.Result != nil && r.Result.Bundled {
-			entries = append(entries, runs.Entry{Hash: hashes[i], Spec: r.Spec, Result: r.Result})
-		}
-	}
-	for _, e := range entries {
-		if len(only) > 0 && !slices.Contains(hashes, e.Hash) {
-			continue
-		}
-		recall, state, on, date := "–", fmt.Sprintf("epoch %d of %d", e.Epoch, e.Spec.Epochs), "", ""
-		switch r := e.Result; {
-		case e.Bad != "":
-			state = e.Bad
-		case r != nil:
-			state = cmp.Or(r.Diverged, "finished")
-			if v, measured := r.Recall[1]; measured {
-				recall = fmt.Sprintf("%.1f", 100*v)
-			}
-			on, date = r.Backend, r.Date.Format("2006-01-02 15:04")
-		}
-		row := []string{e.Hash, filepath.Base(e.Spec.Data), e.Spec.Rule, fmt.Sprint(e.Spec.Seed),
-			fmt.Sprintf("%g", e.Spec.LR), PresetName(e.Spec), recall, state, on, date}
-		cells := make([]figures.Cell, len(row))
-		for i, s := range row {
-			cells[i] = figures.Text(plainCell(s))
-		}
-		t.Rows = append(t.Rows, cells)
-	}
-	if len(t.Rows) == 0 {
-		return nil, errors.New("the store has no such runs; train some first")
-	}
-	return t, nil
 }

@@ -48,19 +48,17 @@ func TestTraining(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := Runs(tr.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := text(t, table)
 	for i, r := range runs {
-		if r.Result == nil || r.Result.Recall[1] == 0 || !strings.Contains(got, r.Spec.Hash()+",minicar,"+r.Spec.Rule) {
-			t.Errorf("run %d: %+v in %s", i, r.Result, got)
+		if r.Result == nil || r.Result.Recall[1] == 0 || r.Spec.Data != "minicar" {
+			t.Errorf("run %d: %+v of %+v", i, r.Result, r.Spec)
+		}
+		if _, found, err := tr.Store.Lookup(r.Spec); err != nil || !found {
+			t.Errorf("run %d is in the store: %v, %v", i, found, err)
 		}
 	}
-	if !strings.Contains(got, "preset smoke") || !strings.HasPrefix(runs[0].Spec.Rule, "cos/con/hinge#") ||
+	if PresetName(runs[0].Spec) != "preset smoke" || !strings.HasPrefix(runs[0].Spec.Rule, "cos/con/hinge#") ||
 		runs[0].Spec.LR == runs[1].Spec.LR {
-		t.Error(got)
+		t.Errorf("%+v", runs)
 	}
 	// An edited rule is a new run; the old one keeps its hash and is not trained again.
 	tr.Rules[0] = hinge(2)
@@ -71,9 +69,6 @@ func TestTraining(t *testing.T) {
 	if again[0].Spec.Hash() == runs[0].Spec.Hash() || again[1].Spec.Hash() != runs[1].Spec.Hash() ||
 		!again[1].Result.Date.Equal(runs[1].Result.Date) {
 		t.Errorf("edited: %+v, then %+v", runs, again)
-	}
-	if table, err = Runs(tr.Store, again...); err != nil || len(table.Rows) != 2 {
-		t.Errorf("%v, %v", table, err)
 	}
 	tr.Epochs = 1
 	if short, err := tr.specs(); err != nil || PresetName(short[0]) != "no preset, 1 × 4 steps" {
@@ -113,9 +108,6 @@ func TestTrainingBadInput(t *testing.T) {
 	runs, err := tr.Run(t.Context())
 	if err != nil || !strings.Contains(runs[0].Result.Diverged, "not finite from step") || runs[1].Result.Diverged != "" {
 		t.Fatalf("%+v, %v", runs, err)
-	}
-	if table, err := Runs(tr.Store); err != nil || !strings.Contains(text(t, table), "not finite from step") {
-		t.Errorf("%v, %v", table, err)
 	}
 	// A stopped training keeps its finished epochs.
 	ctx, stop := context.WithCancel(t.Context())
