@@ -154,7 +154,7 @@ func Lengths(provenance string, sets ...scores.Group) (*Figure, error) {
 	}
 	const labels = vg.Length(86) // Room for the names of the rules beside each panel.
 	return &Figure{
-		Width: vg.Points(330 * float64(len(panels))), Height: vg.Points(250), Provenance: provenance,
+		Width: besideWidth / 2 * vg.Length(len(panels)), Height: vg.Points(250), Provenance: provenance,
 		Alt: "Recall@1 of rules over the number of steps they are trained for. " + strings.Join(words, "; ") + ".",
 		panels: func(c draw.Canvas) {
 			c.Max.X -= labels
