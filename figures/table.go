@@ -441,7 +441,7 @@ func (t *Table) html() []byte {
 		cell, left = "padding:3px;", "padding-right:8px;text-align:left;"
 	}
 	if len(t.Columns) > 10 {
-		size = ";font-size:88%"
+		size = ";font-size:81%"
 	}
 	align := func(c Column) string {
 		if c.Left {
