@@ -202,7 +202,8 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 				score, known := s.Scores[direction+"/"+pair+"/"+triplet]
 				switch {
 				case known && !math.IsNaN(score.Mean):
-					k := scale.at(score.Mean)
+					step := (high - low) / 24 // Of few colors a notebook saves a small picture.
+					k := scale.at(low + step*math.Round((score.Mean-low)/step))
 					fill(c, r, k)
 					value.Color = inkOn(k)
 					c.FillText(value, center(r), fmt.Sprintf("%.1f", score.Mean))
