@@ -187,7 +187,7 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	cell := func(block, row, column int) vg.Rectangle { return s.cell(block, row, column).Add(pt(c.Min.X, top)) }
 	write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, top-1, s.Data)
 	lastRow, lastColumn := len(s.Pairs)-1, len(s.Triplets)-1
-	value := aligned(style(tickSize, ink), text.XCenter, text.YCenter)
+	value := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
 	for b, direction := range s.Directions {
 		first, last := cell(b, 0, 0), cell(b, 0, lastColumn)
 		write(c, aligned(style(labelSize, ink), text.XCenter, text.YBottom),
