@@ -41,11 +41,11 @@ const (
 	gridAcross                    = 2 // Directions side by side: a notebook's page has room for two.
 )
 
-// GridMap draws the full grid as a heat map of Recall@1. It has a block for each data set and
-// direction, two of them side by side, in which a row is a pair weight and a column a triplet weight. Each data set has its own color scale. The
-// scale starts at the 5 % quantile, so that a few very low scores do not hide the differences between the others. Cells
-// of rules without a run are empty, those of diverged rules are crossed. GridMap returns an error without data sets,
-// for an empty part, and for more than three marks.
+// GridMap draws the full grid as a heat map of Recall@1. It has a block for each data set and direction, two of them
+// side by side, in which a row is a pair weight and a column a triplet weight. Each data set has its own color scale.
+// The scale starts at the 5 % quantile, so that a few very low scores do not hide the differences between the others.
+// Cells of rules without a run are empty, those of diverged rules are crossed. GridMap returns an error without
+// data sets, for an empty part, and for more than three marks.
 func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("grid: no data set, want at least one")
