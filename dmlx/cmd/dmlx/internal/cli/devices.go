@@ -42,9 +42,9 @@ func (d *deviceCount) Set(text string) error {
 	return nil
 }
 
-// BackendOn is backend on a number of devices.
-func (a *App) BackendOn(devices int) (*train.Trainer, error) {
-	t, err := a.Backend()
+// BackendOn is [App.BackendFor] on a number of devices.
+func (a *App) BackendOn(devices int, light bool) (*train.Trainer, error) {
+	t, err := a.BackendFor(light)
 	if err != nil {
 		return nil, err
 	}

@@ -216,7 +216,7 @@ func (net *embedder) folder(ctx context.Context, a *cli.App, dir string, devices
 	for _, left := range list.LeftOut {
 		a.Logf("left out, %s", left)
 	}
-	on, err := a.BackendOn(devices)
+	on, err := a.BackendOn(devices, false)
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -82,7 +82,7 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 			if !cmd.Flags().Changed("k") { // By default no K is larger than the gallery.
 				ks = slices.DeleteFunc(ks, func(k int) bool { return k > size })
 			}
-			choice, err := a.BackendOn(devices)
+			choice, err := a.BackendOn(devices, false)
 			if err != nil {
 				return err
 			}

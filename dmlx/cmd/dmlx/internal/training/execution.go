@@ -62,7 +62,7 @@ func (x *execution) begin(preset presets.Preset, light bool) (err error) {
 	if err := setJobs(&x.Options, x.store, preset); err != nil {
 		return err
 	}
-	x.open = func() (*train.Trainer, error) { return x.BackendFor(light) }
+	x.open = func() (*train.Trainer, error) { return x.BackendOn(x.Devices, light) }
 	switch {
 	case x.on.dryRun:
 		x.Submit = func(ctx context.Context, jobs []runs.Job) error {
