@@ -6,7 +6,7 @@
 # FOLDER gets the program and its benchmarks as one stripped and compressed binary, the Python files beside it,
 # pytorch-metric-learning and, if they are named, photographs at 128 pixels (by a PYTHON with Pillow) and the network that
 # is trained on them. With the files of this checkout that is 64 MiB at most. It takes Go, a C compiler and xz. There it takes glibc (PJRT's plugins do too, so
-# that the program is not static), xz, tar and, for a GPU, a Python that has JAX's CUDA plugin.
+# that the program is not static), tar, xz or a Python and, for a GPU, a Python that has JAX's CUDA plugin.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2,10s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1"
@@ -17,12 +17,12 @@ python=${4:-python3}
 cd "$(dirname "$0")/../../../../.."
 
 CGO_ENABLED=1 go test -c -trimpath -ldflags='-s -w' -o "$out/dmlx.test" ./dmlx/cmd/dmlx
-xz -T0 -6 -f "$out/dmlx.test"
+xz -f --x86 --lzma2=preset=9e,lc=4 "$out/dmlx.test"
 git describe --always --dirty > "$out/version"
 git ls-files -z dmlx/cmd/dmlx/internal/peer dmlx/onnx/testdata/efficientnet_lite0.onnx dmlx/paper/*.toml | tar --null -T - -czf "$out/files.tar.gz"
 "$python" -m pip download -q --no-deps --only-binary=:all: -d "$out" pytorch-metric-learning ||
   echo "without pytorch-metric-learning"
-[ -z "$network" ] || xz -T0 -6 -c "$network" > "$out/network.onnx.xz"
+[ -z "$network" ] || xz -c --lzma2=preset=9e,lc=1,lp=2,pb=2 "$network" > "$out/network.onnx.xz"
 
 if [ -n "$photos" ]; then
   scaled=$(mktemp -d)
@@ -53,12 +53,16 @@ home=$(cd "$(dirname "$0")" && pwd)
 work=${WORK:-${TMPDIR:-/tmp}/dmlx-evidence-$(id -u)}
 mkdir -p "$work/photos" && cd "$work"
 [ ! -d "$home/earlier" ] || [ -e "$records/evidence.json" ] || cp -r "$home"/earlier/. "$records"
-[ -e dmlx.test ] || { xz -dc "$home/dmlx.test.xz" > part && chmod +x part && mv part dmlx.test; }
-[ -d dmlx ] || tar --no-same-owner -xzf "$home/files.tar.gz"
-[ ! -e "$home/network.onnx.xz" ] || [ -e network.onnx ] || { xz -dc "$home/network.onnx.xz" > part && mv part network.onnx; }
 python=${PYTHON:-$(command -v python3 || true)}
+unpacked() { # By xz, or by Python where there is none.
+  if command -v xz >/dev/null; then xz -dc "$1"; else
+    "$python" -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), sys.stdout.buffer)' "$1"; fi
+}
+[ -e dmlx.test ] || { unpacked "$home/dmlx.test.xz" > part && chmod +x part && mv part dmlx.test; }
+[ -d dmlx ] || tar --no-same-owner -xzf "$home/files.tar.gz"
+[ ! -e "$home/network.onnx.xz" ] || [ -e network.onnx ] || { unpacked "$home/network.onnx.xz" > part && mv part network.onnx; }
 if [ -e "$home/photos.tar.xz" ] && [ -n "$python" ] && [ -z "$(ls photos)" ]; then
-  tar --no-same-owner -C photos -xJf "$home/photos.tar.xz"
+  unpacked "$home/photos.tar.xz" | tar --no-same-owner -C photos -x
   "$python" - <<'PY' || rm -rf photos/*
 import concurrent.futures
 from pathlib import Path
