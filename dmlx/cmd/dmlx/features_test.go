@@ -109,6 +109,11 @@ func TestTrainHeads(t *testing.T) {
 			t.Errorf("%v", v)
 		}
 	}
+	// The run's line promises neither the rate nor the steps of the preset, of which the head may use none.
+	code, _, stderr = invoke(t, args("--rule", "cos/con/con", "--seed", "1")...)
+	if code != 0 || !strings.Contains(stderr, "steps chosen on held-out classes, at most 6 steps of 12 images") {
+		t.Errorf("a chosen head: %d %s", code, stderr)
+	}
 	code, _, stderr = invoke(t, args("--lr", "0.1")...)
 	if code != exitUsage || !strings.Contains(stderr, "start=random") {
 		t.Errorf("a rate for a head that chooses one: %d %s", code, stderr)

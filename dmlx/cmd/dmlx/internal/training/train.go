@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -112,9 +113,8 @@ func (t *training) run(ctx context.Context) error {
 			return err
 		}
 	}
-	light := !slices.ContainsFunc(runs.Jobs(specs...), func(j runs.Job) bool {
-		j.Devices = t.Devices
-		return !j.Light()
+	light := !slices.ContainsFunc(specs, func(s runs.Spec) bool {
+		return !runs.Job{Spec: s, Devices: t.Devices}.Light()
 	})
 	if err := t.begin(t.preset, light); err != nil {
 		return err
@@ -222,16 +222,16 @@ func (t *training) trainSeveral(ctx context.Context, specs []runs.Spec) error {
 
 // trainOne trains a run and prints its result.
 func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
-	said := false
-	say := func(hash string) {
-		if !said {
-			t.Logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", hash, spec.Objective, spec.DataName(), spec.Seed,
-				spec.LR, spec.Steps(), spec.Batch())
-		}
-		said = true
+	rate := fmt.Sprintf("lr %g,", spec.LR)
+	if spec.HeadStart != "" {
+		rate = "rate and steps chosen on held-out classes, at most"
 	}
+	say := sync.OnceFunc(func() {
+		t.Logf("run %s: %s on %s, seed %d, %s %d steps of %d images", spec.Hash(), spec.Objective, spec.DataName(),
+			spec.Seed, rate, spec.Steps(), spec.Batch())
+	})
 	o := runs.Options{Devices: t.Devices, Keep: t.Keep, IgnoreBundled: true, Progress: func(p runs.Progress) {
-		say(p.Hash)
+		say()
 		t.Line.Show("%s", progress.Training(p))
 	}}
 	results, _, err := runs.RunAll(ctx, t.open, t.store, []runs.Spec{spec}, o)
@@ -240,7 +240,7 @@ func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
 		return err
 	}
 	result := results[0]
-	say(result.Hash)
+	say()
 	references, err := stored.References(ctx, t.App, t.store, results)
 	if err != nil {
 		return err
