@@ -3,7 +3,6 @@ package backbone
 import (
 	"slices"
 
-	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -74,27 +73,16 @@ func Border(x *Node, pad [4]int, fill float64) *Node {
 	return Extend(Extend(x, 1, pad[0], pad[2], fill), 2, pad[1], pad[3], fill)
 }
 
-// depthwise convolves each channel alone: kernel [KH, KW, 1, C]. It takes the fastest of three ways, which
-// BenchmarkDepthwise measures: XLA's own on a GPU; on a CPU, where XLA takes minutes to compile its gradients, products
-// with the matrix that each channel's kernel stands for, up to 64 pixels, and else sums of shifted images.
+// depthwise convolves each channel alone: kernel [KH, KW, 1, C]. It takes the faster of two ways, which
+// BenchmarkDepthwise measures: on a CPU, up to 64 pixels, products with the matrix that each channel's kernel stands
+// for; else sums of shifted images, which XLA fuses. Not XLA's own: its gradient in GoMLX v0.28.2 is a convolution for
+// each channel, which takes minutes to compile and on a GPU tens of thousands of kernels a step.
 func depthwise(x, kernel *Node, stride, pad int) *Node {
-	kh, kw := kernel.Shape().Dim(0), kernel.Shape().Dim(1)
-	checkWindow("Conv2D", x, kh, kw, stride, pad)
-	switch {
-	case onGPU(x) && kh%2 == 1 && kw%2 == 1: // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.2).
-		return depthwiseNative(x, kernel, stride, pad)
-	case x.Shape().Dim(1)*x.Shape().Dim(2) <= 64:
+	checkWindow("Conv2D", x, kernel.Shape().Dim(0), kernel.Shape().Dim(1), stride, pad)
+	if !onGPU(x) && x.Shape().Dim(1)*x.Shape().Dim(2) <= 64 {
 		return depthwiseMatrix(x, kernel, stride, pad)
 	}
 	return depthwiseShifted(x, kernel, stride, pad)
-}
-
-func depthwiseNative(x, kernel *Node, stride, pad int) *Node {
-	return Convolve(x, kernel).Strides(stride).PaddingPerDim([][2]int{{pad, pad}, {pad, pad}}).
-		ChannelGroupCount(kernel.Shape().Dim(3)).
-		AxesConfig(compute.ConvolveAxesConfig{InputBatch: 0, InputChannels: 3, InputSpatial: []int{1, 2},
-			KernelSpatial: []int{0, 1}, KernelInputChannels: 2, KernelOutputChannels: 3,
-			OutputBatch: 0, OutputChannels: 3, OutputSpatial: []int{1, 2}}).Done()
 }
 
 func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {

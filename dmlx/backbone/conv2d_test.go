@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -94,8 +93,7 @@ func TestConv2D(t *testing.T) {
 	})
 }
 
-// BenchmarkDepthwise measures a depthwise convolution with its two gradients on the default backend. XLA's own takes
-// minutes to compile on a CPU, so only DMLX_TEST_ALL has it there.
+// BenchmarkDepthwise measures a depthwise convolution with its two gradients on the default backend.
 func BenchmarkDepthwise(b *testing.B) {
 	c, err := backend.Open()
 	if err != nil {
@@ -105,10 +103,9 @@ func BenchmarkDepthwise(b *testing.B) {
 		{4, 1152, 5, 1}, {4, 1152, 3, 1}, {8, 672, 5, 1}, {8, 480, 3, 1}, {16, 240, 3, 1}, {32, 144, 5, 2},
 	} {
 		for name, f := range map[string]func(x, kernel *Node, stride, pad int) *Node{
-			"native": depthwiseNative, "matrix": depthwiseMatrix, "shifted": depthwiseShifted,
+			"matrix": depthwiseMatrix, "shifted": depthwiseShifted,
 		} {
-			if name == "native" && c.Name == "xla:cpu" && os.Getenv("DMLX_TEST_ALL") == "" ||
-				name == "matrix" && s.pixels > 16 {
+			if name == "matrix" && s.pixels > 16 {
 				continue
 			}
 			title := fmt.Sprintf("%dx%dx%d/%d:%d/%s", s.pixels, s.pixels, s.channels, s.kernel, s.stride, name)
