@@ -99,6 +99,8 @@ func gpuLines(t *testing.T) []string {
 	for start, columns := range map[string][]string{
 		"| ViT-S/16: float32, bf16":                 {"vit_small_patch16_224, B=128", "vit_small_patch16_224, B=128, bf16"},
 		"`--lora 'attn\\.qkv\\.weight:8'`, bf16":    {"vit_small_patch16_224, B=128, bf16 --lora attn\\.qkv\\.weight:8"},
+		"| ViT-B/16, bf16":                          {"vit_base_patch16_224, B=128, bf16"},
+		"| EfficientNet-Lite0: float32, bf16":       {"efficientnet_lite0, B=128", "efficientnet_lite0, B=128, bf16"},
 		"| – last two blocks, bf16":                 {"vit_small_patch16_224, B=128, bf16" + last},
 		"| – the same in float32, kept by `--keep`": {"vit_small_patch16_224, B=128" + last + " --keep 8GB"},
 	} {
