@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -164,11 +165,11 @@ func checkOwn(t *testing.T, s seen) {
 		t.Errorf("trained: %d states of the chart, the last is %q", s.Charts, s.Last)
 	}
 	for _, rule := range []string{"cos/lin/hinge#", "cos/con/con", "cos-orth/lin-ms/cir"} {
-		if !strings.Contains(s.Runs, "minicar\t"+rule) {
+		if !strings.Contains("\n"+s.Runs, "\n"+rule) {
 			t.Errorf("no run of %s in %q", rule, s.Runs)
 		}
 	}
-	if strings.Count(s.Runs, "finished") != 3 {
+	if len(regexp.MustCompile(`(?m)^\S+ is run [0-9a-f]{12} of the store\.$`).FindAllString(s.Runs, -1)) != 3 {
 		t.Errorf("runs: %q", s.Runs)
 	}
 }
