@@ -182,13 +182,13 @@ def own(n):
 
     def trained():
         seen.update(n.page.locator(".dmlx-training img").evaluate_all("all => all.map(e => e.alt)"))
-        return n.page.get_by_text("of the store.").count() >= 3
+        return n.page.locator(".jp-RenderedMarkdown", has_text="of the store.").count() >= 3
     until(trained, 400, "end of the training")
     n.idle()
     seen.update(n.words())
     n.shot("trained")
     n.tell(running=running, left=len(programs()), stopped=0, note=note, table=table, choices=triplets, charts=len(seen),
-           runs="\n".join(n.page.get_by_text("of the store.").all_inner_texts()), last=max(seen, key=lambda alt: alt.count("R@1")),
+           runs="\n".join(n.page.locator(".jp-RenderedMarkdown", has_text="of the store.").all_inner_texts()), last=max(seen, key=lambda alt: alt.count("R@1")),
            failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
