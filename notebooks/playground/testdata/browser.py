@@ -78,7 +78,8 @@ class Notebook:
 
     def idle(self, seconds=120):
         def done():
-            prompts = [e.inner_text() for e in self.page.query_selector_all(".jp-CodeCell .jp-InputPrompt:not(.jp-Placeholder-prompt)")]  # Hidden inputs have none.
+            # Hidden inputs have none. A cell that is scrolled out of view has no inner text.
+            prompts = self.page.locator(".jp-CodeCell .jp-InputPrompt:not(.jp-Placeholder-prompt)").all_text_contents()
             return prompts and not any("*" in p or p.strip() in ("", "[ ]:") for p in prompts)
         until(done, seconds, "end of the cells")
 
