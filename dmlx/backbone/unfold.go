@@ -6,6 +6,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 func checkWindow(op string, x *Node, height, width, stride, pad int) {
@@ -53,10 +55,7 @@ func interleave(nodes []*Node, axis int) *Node {
 	if len(nodes) == 1 {
 		return nodes[0]
 	}
-	expanded := make([]*Node, len(nodes))
-	for i, x := range nodes {
-		expanded[i] = ExpandAxes(x, axis+1)
-	}
+	expanded := slice.Map(nodes, func(x *Node) *Node { return ExpandAxes(x, axis+1) })
 	dims := slices.Clone(nodes[0].Shape().Dimensions)
 	dims[axis] *= len(nodes)
 	return Reshape(Concatenate(expanded, axis+1), dims...)

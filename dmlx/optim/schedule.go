@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Schedule says how learning rates change in the course of a training. [ParseSchedule] reads one from text. The zero
@@ -135,11 +136,8 @@ func (s Schedule) String() string {
 
 // joined returns numbers with commas between them.
 func joined[T int | float64](values []T) string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = strconv.FormatFloat(float64(v), 'g', -1, 64)
-	}
-	return strings.Join(out, ",")
+	text := func(v T) string { return strconv.FormatFloat(float64(v), 'g', -1, 64) }
+	return strings.Join(slice.Map(values, text), ",")
 }
 
 // Share returns the factor of the learning rates in a step, counted from 0, of a training of epochs × perEpoch steps.

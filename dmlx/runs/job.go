@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -25,11 +26,7 @@ type Job struct {
 
 // Jobs returns jobs that train specs, without histograms.
 func Jobs(specs ...Spec) []Job {
-	out := make([]Job, len(specs))
-	for i, s := range specs {
-		out[i].Spec = s
-	}
-	return out
+	return slice.Map(specs, func(s Spec) Job { return Job{Spec: s} })
 }
 
 // Run does the job, or reads what the store has of it; see [Run].

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,7 +53,7 @@ func (r *Result) BackendText() string {
 	if len(r.Devices) == 0 {
 		return r.Backend
 	}
-	text := slice.Map(r.Devices, func(n int) string { return fmt.Sprint(n) })
+	text := slice.Map(r.Devices, strconv.Itoa)
 	return fmt.Sprintf("%s on %s devices", r.Backend, strings.Join(text, ", then "))
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -125,11 +126,7 @@ func runTasks(
 		}
 		results[t.ID] = r
 	}
-	all = make([]*Result, len(tasks))
-	for i, t := range tasks {
-		all[i] = results[t.hash]
-	}
-	return all, nil
+	return slice.Map(tasks, func(t task) *Result { return results[t.hash] }), nil
 }
 
 // sideBySide groups tasks of which [train.Trainer.TrainTogether] trains several at once, by their positions. A group

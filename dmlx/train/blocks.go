@@ -17,6 +17,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/heads"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
@@ -186,10 +187,7 @@ func (b *blocks) Whole(ctx context.Context) ([]heads.Rates, error) {
 	const batches = 4
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	inputs := make([]*inputs, len(b.sessions))
-	for k, s := range b.sessions {
-		inputs[k] = s.inputs(inner)
-	}
+	inputs := slice.Map(b.sessions, func(s *session) *inputs { return s.inputs(inner) })
 	block := b.sessions[0].step.key.own.paths
 	shares := [2][]float64{make([]float64, len(b.sessions)), make([]float64, len(b.sessions))}
 	for step := range min(batches, b.sessions[0].Steps()) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // microBatches are the graphs of a step that embeds one micro-batch at a time. Its memory is that of a micro-batch,
@@ -68,10 +69,7 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 	})
 	p.update, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, settings, outcome *Node) *Node {
 		variables := obj.options.trainable(scope.Store())
-		sums := make([]*model.Variable, len(variables))
-		for i, v := range variables {
-			sums[i] = gradientSum(scope, v)
-		}
+		sums := slice.Map(variables, func(v *model.Variable) *model.Variable { return gradientSum(scope, v) })
 		gradients := nodesOf(sums, outcome)
 		rates := obj.options.rates(variables, settings)
 		obj.options.optimizer.Update(scope.Store(), variables, nodesOf(variables, outcome), rates, gradients, settings)

@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -80,10 +81,8 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 	}
 	defer exec.Finalize()
 	colors := samples.Images(&datasets.Set{Mean: s.Mean, Std: s.Std}).Affine()
-	labels, number := make([]int32, len(s.Labels)), samples.NumberClasses(s.Labels, nil)
-	for i, label := range s.Labels { // An int64 label may not fit an int32.
-		labels[i] = number[label]
-	}
+	number := samples.NumberClasses(s.Labels, nil) // An int64 label may not fit an int32.
+	labels := slice.Map(s.Labels, func(label int64) int32 { return number[label] })
 	out = &StepsResult{Dim: dim}
 	pixels := len(s.Pixels) / s.Count
 	for i := range s.Count {

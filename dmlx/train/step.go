@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -182,18 +183,12 @@ func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o
 
 // nodesOf returns the values of variables in the graph of in.
 func nodesOf(variables []*model.Variable, in *Node) []*Node {
-	nodes := make([]*Node, len(variables))
-	for i, v := range variables {
-		nodes[i] = v.NodeValue(in)
-	}
-	return nodes
+	return slice.Map(variables, func(v *model.Variable) *Node { return v.NodeValue(in) })
 }
 
 // squaredNorm returns the sum of the squares of all gradients, a scalar.
 func squaredNorm(gradients []*Node) *Node {
-	flat := make([]*Node, len(gradients)) // One reduction compiles twice as fast as one per variable.
-	for i, gradient := range gradients {
-		flat[i] = Reshape(gradient, -1)
-	}
+	// One reduction compiles twice as fast as one per variable.
+	flat := slice.Map(gradients, func(gradient *Node) *Node { return Reshape(gradient, -1) })
 	return ReduceAllSum(Square(Concatenate(flat, 0)))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -157,10 +158,7 @@ func trainSessions(
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	inputs := make([]*inputs, len(sessions))
-	for k, s := range sessions {
-		inputs[k] = s.inputs(ctx)
-	}
+	inputs := slice.Map(sessions, func(s *session) *inputs { return s.inputs(ctx) })
 	first := sessions[0]
 	running := func(s *session) bool { return s.state.Diverged == "" }
 	for epoch := first.state.Epoch; epoch < first.Epochs && slices.ContainsFunc(sessions, running); epoch++ {

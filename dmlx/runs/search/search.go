@@ -207,8 +207,7 @@ func (s *Search) bracket(ctx context.Context, train Objective, bracket int) erro
 // points returns the points of a bracket. They depend only on earlier brackets.
 func (s *Search) points(bracket int) ([]Point, error) {
 	if begun := s.at(bracket, 0); len(begun) > 0 {
-		out := slice.Map(begun, func(r Record) Point { return r.At })
-		return out, nil
+		return slice.Map(begun, func(r Record) Point { return r.At }), nil
 	}
 	rng := rand.New(rand.NewPCG(s.Seed, uint64(bracket)))
 	return s.Sampler.propose(s.Space, s.observations(), s.Bracket, rng)
