@@ -21,6 +21,8 @@ type Objective struct {
 	Label string
 	// LR is the learning rate, and ProxyLR that of the loss's proxies; 0 is the preset's.
 	LR, ProxyLR float64
+
+	err error // Of a name that [Named] could not read.
 }
 
 // Named returns a rule or a loss by its name, as [objectives.Parse] reads it. [Objective.Parsed] returns the error
@@ -30,17 +32,15 @@ func Named(name string) Objective {
 	if err != nil {
 		o = objectives.Objective{Rule: cmp.Or(name, `""`)} // No name is not the zero objective, which is a rule.
 	}
-	return Objective{Objective: o}
+	return Objective{Objective: o, err: err}
 }
 
 // Parsed returns the objective with what its names stand for. It returns an error for names that stand for nothing.
 func (o Objective) Parsed() (Objective, error) {
-	var err error
-	if names := o.Objective; !o.Custom() && names == (objectives.Objective{Rule: o.Rule, Loss: o.Loss, Miner: o.Miner,
-		Exchange: o.Exchange}) {
-		o.Objective, err = objectives.Parse(o.String())
+	if o.err == nil && !o.Custom() {
+		o.Objective, o.err = o.Objective.Parsed()
 	}
-	return o, err
+	return o, o.err
 }
 
 // String returns the objective as [objectives.Parse] reads it, without the digest of a function of the user's own.
