@@ -1,109 +1,29 @@
 package train_test
 
 import (
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs/runstest"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
-// randomWeights returns a safetensors file of a network whose last layer has its own size, as ImageNet's has 1000.
-func randomWeights(t *testing.T, a backbone.Arch, dim int) []byte {
-	t.Helper()
-	store := model.NewStore()
-	if err := backbone.Init(store, a, dim, 1); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := backbone.EncodeWeights(store, a, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
-}
-
-// The server of this test answers as huggingface.co does: information with a commit, and files with an ETag.
-func TestFetchWeights(t *testing.T) {
-	const commit = "0123456789abcdef0123456789abcdef01234567"
-	raw := randomWeights(t, backbone.ResNet18, 10)
-	var asked []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.URL.Path)
-		switch r.URL.Path {
-		case "/api/models/timm/resnet18.tv_in1k/revision/main":
-			fmt.Fprintf(w, `{"id": "timm/resnet18.tv_in1k", "sha": %q, "siblings": [{"rfilename": "model.safetensors"}]}`,
-				commit)
-		case "/timm/resnet18.tv_in1k/resolve/" + commit + "/model.safetensors":
-			w.Header().Set("ETag", `"etag-1"`)
-			w.Header().Set("X-Repo-Commit", commit)
-			http.ServeContent(w, r, "", time.Unix(1, 0), strings.NewReader(string(raw)))
-		default:
-			http.NotFound(w, r)
-		}
-	}))
-	defer server.Close()
-	t.Setenv("HF_ENDPOINT", server.URL)
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	t.Setenv("DMLX_CACHE", t.TempDir())
-
-	preset, err := presets.Parse("paper")
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := preset.Spec("CAR", dmlx.Rule{}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), "dmlx weights get resnet18") {
-		t.Errorf("without weights: %v", err)
-	}
-	path, err := weights.Fetch(t.Context(), backbone.ResNet18)
-	if err != nil {
-		t.Fatalf("%v; asked for %q", err, asked)
-	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != string(raw) {
-		t.Errorf("%s: %d bytes, %v", path, len(got), err)
-	}
-	before := len(asked)
-	if _, err := weights.Fetch(t.Context(), backbone.ResNet18); err != nil || len(asked) != before {
-		t.Errorf("again: %v; asked for %q", err, asked[before:])
-	}
-	spec, err = preset.Spec("CAR", dmlx.Rule{}, 1)
-	if err != nil || spec.WeightsDigest != weights.DigestOf(raw) || spec.Validate() != nil {
-		t.Errorf("%+v, %v", spec, err)
-	}
-	if err := os.WriteFile(path, raw[:1000], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := weights.Fetch(t.Context(), backbone.ResNet18); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("damaged: %v", err)
-	}
-	_, err = weights.Fetch(t.Context(), backbone.Small)
-	if err == nil || !strings.Contains(err.Error(), "resnet18") {
-		t.Errorf("small: %v", err)
-	}
-	_, err = weights.Fetch(t.Context(), backbone.ResNet50)
-	if err == nil || !strings.Contains(err.Error(), "put its model.safetensors at") ||
-		strings.Contains(err.Error(), "\n") {
-		t.Errorf("not on the hub: %v", err)
-	}
-}
-
 // A run can start from a file, whose digest becomes part of its spec.
 func TestStartFromFile(t *testing.T) {
-	raw := randomWeights(t, backbone.Small, 3)
+	store := model.NewStore()
+	if err := backbone.Init(store, backbone.Small, 3, 1); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := backbone.EncodeWeights(store, backbone.Small, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), "w.safetensors")
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
@@ -114,8 +34,8 @@ func TestStartFromFile(t *testing.T) {
 		spec.Hash() == s.Hash() {
 		t.Fatalf("%+v, %v", spec, err)
 	}
-	store, _ := runstest.Store(t)
-	r := runstest.Run(t, runstest.Go(), store, spec)
+	to, _ := runstest.Store(t)
+	r := runstest.Run(t, runstest.Go(), to, spec)
 	if r.Spec.WeightsDigest != weights.DigestOf(raw) {
 		t.Errorf("%+v", r.Spec)
 	}
