@@ -17,8 +17,7 @@ import (
 func tiny() Spec {
 	return Spec{Recipe: Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3,
 		Config: train.Config{Objective: objectives.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random,
-			Dim:             8,
-			ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}}
+			Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}}
 }
 
 // by returns the spec with an objective.

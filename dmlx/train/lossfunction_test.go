@@ -16,15 +16,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
-// square is a loss of a user's own: mean (1 − S)² of positive pairs plus mean S² of negative ones.
-func square(slope float64) dmlx.LossFunc {
-	return func(b *dmlx.LossBatch) *Node {
-		mean := func(of, x *Node) *Node {
-			of = ConvertDType(of, x.DType())
-			return Div(ReduceAllSum(Mul(of, Square(x))), MaxScalar(ReduceAllSum(of), 1))
-		}
-		return Add(mean(b.Positive, OneMinus(b.S)), MulScalar(mean(b.Negative, b.S), slope))
-	}
+// square is a loss of a user's own: the mean of (1 − S)² of positive pairs and S² of the others.
+func square(b *dmlx.LossBatch) *Node {
+	return ReduceAllMean(Square(Sub(b.S, ConvertDType(b.Positive, b.S.DType()))))
 }
 
 // A loss of the user's own with the function of a published one, miner and proxies included, trains to the same bits,
@@ -48,7 +42,7 @@ func TestTrainLossFunction(t *testing.T) {
 		}{
 			{"ms", objectives.LossFunction{Name: "my-ms", Of: of("ms"), Miner: "ms"}},
 			{"proxy-anchor", objectives.LossFunction{Name: "my-anchor", Of: of("proxy-anchor"), Proxies: 1}},
-			{"", objectives.LossFunction{Name: "square", Of: square(1)}},
+			{"", objectives.LossFunction{Name: "square", Of: square}},
 		} {
 			t.Run(c.Name+" "+l.own.Name, func(t *testing.T) {
 				t.Parallel()
@@ -92,7 +86,7 @@ func TestTrainLossFunction(t *testing.T) {
 }
 
 func TestWithValuesOf(t *testing.T) {
-	own, err := tinyConfig().by(objectives.ByLoss(objectives.LossFunction{Name: "square", Of: square(1)}))
+	own, err := tinyConfig().by(objectives.ByLoss(objectives.LossFunction{Name: "square", Of: square}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,8 @@ var frozenSets = []frozen{{"minicar", "", false}, {"cars", "cars", false}, {"car
 func (f frozen) data(t *testing.T) (*samples.Data, error) {
 	t.Helper()
 	var parts [2]*samples.Array
-	if f.file == "" {
+	switch {
+	case f.file == "":
 		set, err := datasets.Open(f.name, datasets.Options{Size: 32})
 		if err != nil {
 			return nil, err
@@ -192,23 +193,21 @@ func (f frozen) data(t *testing.T) (*samples.Data, error) {
 		if err != nil {
 			return nil, err
 		}
-	} else if *files == "" {
+	case *files == "":
 		return nil, nil
-	}
-	for i, part := range []string{"train", "test"} {
-		if f.file == "" {
-			break
+	default:
+		for i, part := range []string{"train", "test"} {
+			path := filepath.Join(*files, f.file+"-"+part)
+			values, shape, err := npy.ReadFloat32(path + ".npy")
+			if err != nil {
+				return nil, err
+			}
+			labels, _, err := npy.ReadInt64(path + ".labels.npy")
+			if err != nil {
+				return nil, err
+			}
+			parts[i] = &samples.Array{Values: values, Dims: shape[1:], Classes: labels}
 		}
-		path := filepath.Join(*files, f.file+"-"+part)
-		values, shape, err := npy.ReadFloat32(path + ".npy")
-		if err != nil {
-			return nil, err
-		}
-		labels, _, err := npy.ReadInt64(path + ".labels.npy")
-		if err != nil {
-			return nil, err
-		}
-		parts[i] = &samples.Array{Values: values, Dims: shape[1:], Classes: labels}
 	}
 	if f.swapped {
 		parts[0], parts[1] = parts[1], parts[0]

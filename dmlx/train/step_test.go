@@ -206,15 +206,7 @@ func variableOf(t *testing.T, weights *model.Store, path string) []float32 {
 	if v == nil {
 		t.Fatalf("no variable %s", path)
 	}
-	value, err := v.Value()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := tensors.CopyFlatData[float32](value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return tensors.MustCopyFlatData[float32](v.MustValue())
 }
 
 // trainers returns a trainer on the Go backend, and one on the backend that GOMLX_BACKEND names, if any. XLA would take

@@ -99,8 +99,7 @@ func options(say func(string)) Options {
 func spec(seed uint64) runs.Spec {
 	return runs.Spec{Recipe: runs.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3,
 		Config: train.Config{Objective: objectives.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random,
-			Dim:             8,
-			ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 6, StepsPerEpoch: 4, Seed: seed}}
+			Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 6, StepsPerEpoch: 4, Seed: seed}}
 }
 
 func jobs(n uint64) []runs.Job {
