@@ -3,7 +3,6 @@
 package optim
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -83,11 +82,7 @@ func readSettings(text string, settings []setting, more ...query.Option) error {
 		}
 		options = append(options, query.Option{Name: s.name, Set: func(v float64) { *s.at = v }})
 	}
-	_, given, asked := strings.Cut(text, "?")
-	if asked && given == "" {
-		return errors.New("no option follows the question mark")
-	}
-	if asked {
+	if _, given, asked := strings.Cut(text, "?"); asked {
 		if err := query.Read("option", given, options); err != nil {
 			return err
 		}

@@ -48,6 +48,7 @@ func TestBadOptions(t *testing.T) {
 		{Options{Augment: "resized-crop?scale=0.5-1.5"}, "want two shares"},
 		{Options{Augment: "resized-crop?ratio=2-1"}, "want the least and the largest width over height"},
 		{Options{MemoryBank: "moco"}, "there is xbm"},
+		{Options{MemoryBank: "xbm?"}, "no option follows the question mark; there are size, start"},
 		{Options{MemoryBank: "xbm?size=4"}, "the batch itself has 4"},
 		{Options{MemoryBank: "xbm?size=4096&start=9"}, "the training has 9"},
 		{Options{MemoryBank: "xbm?size=1e3"}, "want a whole number"},

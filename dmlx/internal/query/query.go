@@ -38,7 +38,11 @@ func Read(kind, text string, options []Option) error {
 		at := slices.IndexFunc(options, func(o Option) bool { return o.Name == key })
 		if at < 0 {
 			names := slice.Map(options, func(o Option) string { return o.Name })
-			return errs.NoSuch(fmt.Sprintf("no %s %q", kind, key), key, names)
+			what := fmt.Sprintf("no %s %q", kind, key)
+			if text == "" {
+				what = fmt.Sprintf("no %s follows the question mark", kind)
+			}
+			return errs.NoSuch(what, key, names)
 		}
 		if slices.Contains(keys[:i], key) {
 			return fmt.Errorf("%s %s is given twice", kind, key)
