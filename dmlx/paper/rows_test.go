@@ -53,6 +53,14 @@ func row(t *testing.T, text string) presets.Objective {
 	return presets.Objective{Objective: o}
 }
 
+// labeled reads a row with a label.
+func labeled(t *testing.T, label, text string) presets.Objective {
+	t.Helper()
+	o := row(t, text)
+	o.Label = label
+	return o
+}
+
 // byRule returns a rule as a row.
 func byRule(t *testing.T, r dmlx.Rule) presets.Objective {
 	t.Helper()
@@ -147,6 +155,10 @@ func TestRowsRefused(t *testing.T) {
 	}{
 		{"nan", "table3", p, []presets.Objective{byRule(t, nan)}},
 		{"given twice", "table3", p, []presets.Objective{row(t, "loss ms"), row(t, "loss ms")}},
+		{"X is given twice", "length", p, []presets.Objective{labeled(t, "X", "cos/lin/cir"), labeled(t, "X", "loss ms")}},
+		{`figure4: it has a row "cos" already: give`, "figure4", p, []presets.Objective{labeled(t, "cos", "cos/lin/cir")}},
+		{`a row "Ours" already`, "table5", p, []presets.Objective{labeled(t, "Ours", "cos/lin/cir?tau=2")}},
+		{`a row "cos/con/con" already`, "length", p, []presets.Objective{labeled(t, "cos/con/con", "cos/lin/cir")}},
 		{"takes no rows of your own", "grid", p, []presets.Objective{row(t, "loss ms")}},
 		{"want a loss", "losses", p, []presets.Objective{row(t, "cos/lin/cir")}},
 		{"want the loss without", "losses", p, []presets.Objective{row(t, "loss ms, pair=lin")}},

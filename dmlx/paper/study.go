@@ -313,7 +313,8 @@ func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 }
 
 // With returns the study with rows of the user's own after its own. A row that the study has already is left out: a
-// rule or loss by its name, at the preset's rate. It returns an error if the study takes none or cannot have one.
+// rule or loss by its name, at the preset's rate. It returns an error if the study takes none or cannot have one, and
+// for a label that names another row.
 func (s Study) With(p presets.Preset, own []presets.Objective) (Study, error) {
 	if len(own) == 0 {
 		return s, nil
@@ -322,15 +323,18 @@ func (s Study) With(p presets.Preset, own []presets.Objective) (Study, error) {
 		return s, fmt.Errorf("%s takes no rows of your own", s.Name)
 	}
 	rows := s.Rows(p)
+	its := rows
+	name := func(o presets.Objective) string { return cmp.Or(o.Label, o.String()) }
 	for i, o := range own {
-		if slices.ContainsFunc(own[:i], func(other presets.Objective) bool {
-			return other.String() == o.String() && other.Label == o.Label
-		}) {
-			return s, fmt.Errorf("%s is given twice as a row: give each a label of its own", o)
+		if slices.ContainsFunc(own[:i], func(other presets.Objective) bool { return name(other) == name(o) }) {
+			return s, fmt.Errorf("%s is given twice as a row: give each a label of its own", name(o))
+		}
+		if o.Label != "" && slices.ContainsFunc(its, func(c Cell) bool { return c.Row == o.Label || c.String() == o.Label }) {
+			return s, fmt.Errorf("%s in %s: it has a row %q already: give yours another label", o, s.Name, o.Label)
 		}
 		plain := o.Label == "" && o.LR == 0 && !o.Custom()
-		if !plain || !slices.ContainsFunc(rows, func(c Cell) bool { return !c.Own && c.String() == o.String() }) {
-			rows = append(rows, Cell{Row: cmp.Or(o.Label, o.String()), Objective: o, Own: true})
+		if !plain || !slices.ContainsFunc(its, func(c Cell) bool { return c.String() == o.String() }) {
+			rows = append(rows, Cell{Row: name(o), Objective: o, Own: true})
 		}
 	}
 	s.Rows = func(presets.Preset) []Cell { return rows }
