@@ -137,15 +137,16 @@ type Order struct {
 }
 
 // Orders returns the columns of one of the paper's Tables 2 to 4, in the order of the cells, by our tables, one for
-// each preset. It returns an error for another table of the paper, for a cell that is no rule, and for two cells of one
-// rule at one preset.
+// each preset. It returns an error for another table of the paper, for a cell that is no rule, for two cells of one
+// rule at one preset, and for tables of different data sets.
 func Orders(number int, at ...*Table) ([]Order, error) {
 	part, err := componentOf(number)
 	if err != nil {
 		return nil, err
 	}
 	var out []Order
-	for _, set := range Together(at...).Sets() {
+	sets := Together(at...).Sets()
+	for _, set := range sets {
 		columns := set.Rows.Group(func(r scores.Row) string {
 			if part.columns == "" {
 				return r.Data
@@ -156,6 +157,10 @@ func Orders(number int, at ...*Table) ([]Order, error) {
 			o := Order{Table: number, Scores: column, part: part}
 			if o.Pivot, err = column.Rows.Pivot(scores.Rule.Of, scores.Preset.Of); err != nil {
 				return nil, fmt.Errorf("orders: %w", err)
+			}
+			if first := sets[0].Rows.Values(scores.Preset.Of); !slices.Equal(o.Columns, first) {
+				return nil, fmt.Errorf("orders: %s is at %s, and %s at %s: want the same", sets[0].Key,
+					strings.Join(first, " and "), column.Key, strings.Join(o.Columns, " and "))
 			}
 			for _, rule := range o.Rows {
 				if ruleOf(rule).Direction == "" {

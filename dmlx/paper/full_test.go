@@ -96,7 +96,15 @@ func TestOrders(t *testing.T) {
 		t.Error(got)
 	}
 
+	birds := madeUp("long", rules, 60, 70, 50, 80)
+	for i := range birds.Cells {
+		birds.Cells[i].Data = "birds"
+		for _, r := range birds.Cells[i].Runs {
+			r.Spec.Data = "birds"
+		}
+	}
 	for want, of := range map[string][]*Table{
+		"minicar is at short, and birds at long: want the same": {short, birds},
 		"occurs twice": {short, short},
 		"is no rule":   {{Cells: []Cell{{Row: "loss ms", Objective: presets.Named("loss ms")}}}},
 	} {
