@@ -58,6 +58,9 @@ func TestLengths(t *testing.T) {
 	if _, err := Lengths("", sets...); err == nil || !strings.Contains(err.Error(), "0 steps") {
 		t.Error(err)
 	}
+	if _, err := Lengths("", scores.Group{Key: "birds"}); err == nil || !strings.Contains(err.Error(), "has no scores") {
+		t.Error(err)
+	}
 	if _, err := LengthTable(nil, nil, ""); err == nil {
 		t.Error("no sets")
 	}

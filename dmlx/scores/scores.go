@@ -159,10 +159,13 @@ type Group struct {
 	Rows Table
 }
 
-// Beside returns the paper's data set in the role of the group's, "" without one. Two of them are an error.
+// Beside returns the paper's data set in the role of the group's, "" without one. Two of them are an error, and so is a
+// group without rows.
 func (g Group) Beside() (string, error) {
 	roles := g.Rows.Values(Role.Of)
-	if len(roles) > 1 {
+	if len(roles) == 0 {
+		return "", fmt.Errorf("%q has no scores: want at least one", g.Key)
+	} else if len(roles) > 1 {
 		return "", fmt.Errorf("%s stands beside %q and beside %q: want one of the paper's data sets", g.Key, roles[0],
 			roles[1])
 	}
