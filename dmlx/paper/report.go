@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -62,7 +63,7 @@ var items = []item{
 }
 
 // Names lists the tables and figures that [Make] reproduces.
-func Names() []string { return names(items, func(it item) string { return it.name }) }
+func Names() []string { return slice.Map(items, func(it item) string { return it.name }) }
 
 // Check returns an error that lists the known tables and figures if the name is not one of them.
 func Check(name string) error {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -126,14 +127,6 @@ func studies() []Study {
 		lengthStudy(), lossesStudy()}
 }
 
-func names[T any](items []T, name func(T) string) []string {
-	out := make([]string, len(items))
-	for i, item := range items {
-		out[i] = name(item)
-	}
-	return out
-}
-
 // onBoth returns a cell on each of the preset's data sets: the fine-grained one in the role of CAR and, if there is
 // one, the coarse-grained one in that of In-shop.
 func onBoth(p presets.Preset, c Cell) []Cell {
@@ -161,11 +154,9 @@ func OnBothSets(p presets.Preset, rules ...string) []Cell {
 
 // ruleRows returns rows of rules, which are named after a part of them.
 func ruleRows(rules []string, name scores.Column) []Cell {
-	out := make([]Cell, len(rules))
-	for i, rule := range rules {
-		out[i] = Cell{Row: name.Of(ruleOf(rule)), Objective: presets.Named(rule)}
-	}
-	return out
+	return slice.Map(rules, func(rule string) Cell {
+		return Cell{Row: name.Of(ruleOf(rule)), Objective: presets.Named(rule)}
+	})
 }
 
 // expanded returns a [Study.Expand] that has some cells for a row on each of the preset's data sets.
@@ -184,11 +175,10 @@ func expanded(of func(p presets.Preset, c Cell) ([]Cell, error)) func(presets.Pr
 
 // across is the [Study.Expand] of a table whose columns are the data sets.
 func across(p presets.Preset, row Cell) ([]Cell, error) {
-	cells := onBoth(p, row)
-	for i := range cells {
-		cells[i].Column = cells[i].Data
-	}
-	return cells, nil
+	return slice.Map(onBoth(p, row), func(c Cell) Cell {
+		c.Column = c.Data
+		return c
+	}), nil
 }
 
 // byPart is the [Study.Expand] of a table whose columns are parts of rules. A row of the user's own has none.
@@ -221,7 +211,7 @@ func ParseStudy(name string) (Study, error) {
 		return all[i], nil
 	}
 	return Study{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name,
-		names(all, func(s Study) string { return s.Name }))
+		slice.Map(all, func(s Study) string { return s.Name }))
 }
 
 // Table is a study with its results.
