@@ -33,6 +33,14 @@ func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
 	return func() { _ = l.Unlock() }, free, nil
 }
 
+// tryWriteLock is [Store.tryLock] for a process that writes: it creates the folder of the locks.
+func (s *Store) tryWriteLock(name string) (unlock func(), free bool, err error) {
+	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
+		return nil, false, fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	return s.tryLock(name)
+}
+
 // lock waits until no other process works on a run, and takes its lock.
 func (s *Store) lock(ctx context.Context, hash string) (unlock func(), err error) {
 	return s.waitForLock(ctx, hash, "works on run "+hash)
@@ -58,10 +66,7 @@ func (s *Store) Locked(name string) (bool, error) {
 }
 
 func (s *Store) waitForLock(ctx context.Context, name, does string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
-		return nil, fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	unlock, free, err := s.tryLock(name)
+	unlock, free, err := s.tryWriteLock(name)
 	if err != nil || free {
 		return unlock, err
 	}

@@ -192,6 +192,11 @@ func (o Options) submit(
 		return nil, err
 	}
 	if o.Submit == nil {
+		unlock, _, err := store.tryWriteLock(tasks[0].hash)
+		if err != nil { // The store cannot be written. Told before a backend is opened.
+			return nil, err
+		}
+		unlock()
 		if o.RunProcess != nil {
 			return noBackend, nil
 		}

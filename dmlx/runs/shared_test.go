@@ -231,9 +231,13 @@ func TestFinishedRunsOfStoresThatAreRead(t *testing.T) {
 	}
 	other := tiny()
 	other.Seed = 9
-	if _, err := Run(t.Context(), goBackend(), read, other, nil); err == nil ||
-		!strings.Contains(err.Error(), "cannot be written") {
-		t.Error(err)
+	opened := func() (*train.Trainer, error) { return nil, errors.New("the backend is opened") }
+	_, _, all := RunAll(t.Context(), opened, read, []Spec{other}, Options{})
+	_, one := Run(t.Context(), goBackend(), read, other, nil)
+	for _, err := range []error{all, one} {
+		if err == nil || !strings.Contains(err.Error(), "cannot be written") {
+			t.Error(err)
+		}
 	}
 	if len(*warnings) > 0 {
 		t.Error(*warnings)
