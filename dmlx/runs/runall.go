@@ -176,17 +176,11 @@ func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store 
 }
 
 // submit checks all jobs, and has them done elsewhere if the options say so. It returns the function that opens the
-// backend for this process, which opens none if other processes do the work. It fails if the batch of a job cannot be
-// divided evenly among the devices.
+// backend for this process, which opens none if other processes do the work.
 func (o Options) submit(
 	ctx context.Context, store *Store, tasks []task, choose func() (*train.Trainer, error),
 ) (func() (*train.Trainer, error), error) {
 	jobs := slice.Map(tasks, func(t task) Job { return t.Job })
-	for _, t := range tasks {
-		if err := t.Spec.FitsDevices(o.Devices); err != nil {
-			return nil, err
-		}
-	}
 	noBackend := func() (*train.Trainer, error) { return nil, nil }
 	if err := o.Check(ctx, store, jobs); err != nil {
 		return nil, err

@@ -1,13 +1,15 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
 
 // Check returns an error if one of the jobs cannot be done, before the first of them is: if its spec is not valid, has
-// no triplets or does not fit its data set, or if another process cannot do it. Jobs that are done elsewhere are not
-// compared with their data set, which may be there alone. [RunAll] and [AllHistograms] call it for the missing runs.
+// no triplets or does not fit its devices or its data set, or if another process cannot do it. Jobs that are done
+// elsewhere are not compared with their data set, which may be there alone. [RunAll] and [AllHistograms] call it for
+// the missing runs.
 func (o Options) Check(ctx context.Context, store *Store, jobs []Job) error {
 	checked := make(map[string]bool)
 	for _, j := range jobs {
@@ -19,10 +21,7 @@ func (o Options) Check(ctx context.Context, store *Store, jobs []Job) error {
 }
 
 func (o Options) checkJob(ctx context.Context, store *Store, j Job, checked map[string]bool) error {
-	if err := j.Spec.Ready(); err != nil {
-		return err
-	}
-	if err := j.Spec.HasTriplets(); err != nil {
+	if err := cmp.Or(j.Spec.Ready(), j.Spec.HasTriplets(), j.Spec.FitsDevices(j.Devices)); err != nil {
 		return err
 	}
 	if o.Submit != nil || o.RunProcess != nil {
