@@ -9,6 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -119,11 +120,7 @@ func drawn(name string, seeds, sweepSeeds []uint64, sets map[string]Size) Preset
 
 // Names returns the names of the presets, the smallest first.
 func Names() []string {
-	names := make([]string, len(presets))
-	for i, p := range presets {
-		names[i] = p.Name
-	}
-	return names
+	return slice.Map(presets, func(p Preset) string { return p.Name })
 }
 
 // Parse returns the preset with a name. The error lists the names.
