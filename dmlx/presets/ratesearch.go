@@ -57,7 +57,7 @@ type RateSearch struct {
 func (s RateSearch) Choose() ([]RateChoice, error) {
 	rates := slices.Compact(slices.Sorted(slices.Values(s.Rates)))
 	if len(rates) < 2 || !(rates[0] > 0) || len(s.Seeds) == 0 || len(s.Objectives) == 0 {
-		return nil, fmt.Errorf("%d objectives, %d seeds and learning rates %v: want some, some and two positive ones",
+		return nil, fmt.Errorf("%d objectives, %d seeds and learning rates %v: want at least one, one and two positive ones",
 			len(s.Objectives), len(s.Seeds), s.Rates)
 	}
 	for wider := 0; ; wider++ {
