@@ -79,7 +79,8 @@ func SweepNorms(q report.Request) (*figures.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	var runs []figures.NormRun
+	var drawn []figures.NormRun
+	from := report.Provenance{Preset: q.Preset.String()}
 	rates, most := make(map[string]int), 0
 	for _, c := range cells {
 		rule := ruleOf(c.Rule)
@@ -112,16 +113,16 @@ func SweepNorms(q report.Request) (*figures.Figure, error) {
 		}
 		r.Mean /= n
 		r.Largest = max(r.Largest, r.Mean)
-		runs = append(runs, r)
+		drawn, from.Results, from.Data = append(drawn, r), append(from.Results, result), append(from.Data, c.Data)
 		rates[r.Pair+" "+r.Data]++
 		most = max(most, rates[r.Pair+" "+r.Data])
 	}
 	if most < 2 {
 		return nil, nil
 	}
-	f, err := figures.GradientNorms(runs)
+	f, err := figures.GradientNorms(drawn)
 	if err == nil {
-		f.Provenance = fmt.Sprintf("preset %s · %d runs of Table 7 in the store, one seed each", q.Preset, len(runs))
+		f.Provenance = fmt.Sprintf("%s · %d runs of Table 7 in the store, one seed each", from, len(drawn))
 	}
 	return f, err
 }

@@ -91,7 +91,8 @@ func TestSweepNorms(t *testing.T) {
 		made++
 	}
 	f, err := SweepNorms(q)
-	if err != nil || f == nil || !strings.Contains(f.Provenance, "2 runs") {
+	if err != nil || f == nil || !strings.Contains(f.Provenance, "2 runs") ||
+		!strings.Contains(f.Provenance, "preset smoke · minicar · seeds 1 · ") {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	if _, err := figures.Bytes(f, "svg"); err != nil {
