@@ -310,7 +310,7 @@ func (s Study) With(p presets.Preset, own []presets.Objective) (Study, error) {
 		return s, nil
 	}
 	if s.Fixed {
-		return s, fmt.Errorf("%s takes no rows of your own", s.Name)
+		return s, noRows(s.Name)
 	}
 	rows := s.Rows(p)
 	its := rows

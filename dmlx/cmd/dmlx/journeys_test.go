@@ -75,7 +75,7 @@ func TestReproduceRefuses(t *testing.T) {
 		{exitUsage, "want a label of printable characters", []string{"table2", "--add-loss", "a\nb = ms"}},
 		{exitUsage, "none of that name", []string{"table2", "--add-loss", "mss"}},
 		{exitUsage, "given twice", []string{"table2", "--add-loss", "ms", "--add-loss", "ms"}},
-		{exitUsage, "grid takes no rows of your own", []string{"grid", "--add-loss", "ms"}},
+		{exitUsage, "grid takes no rows of your own: the tables and", []string{"grid", "--add-loss", "ms"}},
 		{exitUsage, "tau changes no rule of table3", []string{"table3", "--options", "tau=2"}},
 		{exitUsage, "no option", []string{"table3", "--options", "tao=2"}},
 		{exitUsage, "sweeps table6, table7 and table8", []string{"table3", "--lr", "0.1,0.2"}},
