@@ -4,22 +4,27 @@
 #   dmlx/cmd/dmlx/internal/peer/travel.sh FOLDER [PHOTOS NETWORK.onnx [PYTHON]]
 #
 # FOLDER gets the program and its benchmarks as one stripped and compressed binary, the Python files beside it,
-# pytorch-metric-learning and, if they are named, photographs at 128 pixels (by a PYTHON with Pillow) and the network that
-# is trained on them. With the files of this checkout that is 64 MiB at most. It takes Go, a C compiler and xz. There it takes glibc (PJRT's plugins do too, so
-# that the program is not static), tar, xz or a Python and, for a GPU, a Python that has JAX's CUDA plugin.
+# pytorch-metric-learning and, if they are named, photographs at 128 pixels (by a PYTHON with Pillow) and the network
+# that is trained on them. With the files of this checkout that is 64 MiB at most. It takes Go, a C compiler and xz.
+#
+# There it takes glibc (PJRT's plugins do too, so that the program is not static), tar, xz or a Python, for photographs
+# a Python with Pillow and, for a GPU, one that has JAX's CUDA plugin.
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '2,10s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,11s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 photos=${2:+$(cd "$2" && pwd)}
 network=${3:+$(realpath "$3")}
 python=${4:-python3}
+[ -z "$photos" ] || "$python" -c 'import PIL' 2>/dev/null ||
+  { echo "$python has no Pillow, which scales the photographs: want a PYTHON that has it" >&2; exit 1; }
 cd "$(dirname "$0")/../../../../.."
 
 CGO_ENABLED=1 go test -c -trimpath -ldflags='-s -w' -o "$out/dmlx.test" ./dmlx/cmd/dmlx
 xz -f --x86 --lzma2=preset=9e,lc=4 "$out/dmlx.test"
 git describe --always --dirty > "$out/version"
-git ls-files -z dmlx/cmd/dmlx/internal/peer dmlx/onnx/testdata/efficientnet_lite0.onnx dmlx/paper/*.toml | tar --null -T - -czf "$out/files.tar.gz"
+git ls-files -z dmlx/cmd/dmlx/internal/peer dmlx/onnx/testdata/efficientnet_lite0.onnx dmlx/paper/*.toml |
+  tar --null -T - -czf "$out/files.tar.gz"
 "$python" -m pip download -q --no-deps --only-binary=:all: -d "$out" pytorch-metric-learning ||
   echo "without pytorch-metric-learning"
 [ -z "$network" ] || xz -c --lzma2=preset=9e,lc=1,lp=2,pb=2 "$network" > "$out/network.onnx.xz"
@@ -34,7 +39,8 @@ from PIL import Image
 
 source, out = map(Path, sys.argv[1:])
 for path in sorted(source.rglob("*.jpg")):
-    to = (out / path.relative_to(source)).with_suffix(".webp")  # As near to the photograph as a JPEG file of 1.6 times its size.
+    # As near to the photograph as a JPEG file of 1.6 times its size.
+    to = (out / path.relative_to(source)).with_suffix(".webp")
     to.parent.mkdir(parents=True, exist_ok=True)
     Image.open(path).convert("RGB").resize((128, 128), Image.Resampling.BICUBIC).save(to, quality=20, method=6)
 PY
@@ -43,9 +49,9 @@ fi
 
 cat > "$out/evidence.sh" <<'THERE'
 #!/usr/bin/env bash
-# evidence.sh RECORDS [FLAGS]: runs what is left of the checks, for at most nine minutes. PYTHON names a Python (default:
-# python3), WORK a folder for what is unpacked; FLAGS are the program's, as -evidence-small for a rehearsal. What an
-# earlier call left in RECORDS goes on from a folder "earlier" beside this file.
+# evidence.sh RECORDS [FLAGS]: runs what is left of the checks, for at most nine minutes. PYTHON names a Python
+# (default: python3), WORK a folder for what is unpacked; FLAGS are the program's, as -evidence-small for a rehearsal.
+# What an earlier call left in RECORDS goes on from a folder "earlier" beside this file.
 set -euo pipefail
 records=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
@@ -60,8 +66,12 @@ unpacked() { # By xz, or by Python where there is none.
 }
 [ -e dmlx.test ] || { unpacked "$home/dmlx.test.xz" > part && chmod +x part && mv part dmlx.test; }
 [ -d dmlx ] || tar --no-same-owner -xzf "$home/files.tar.gz"
-[ ! -e "$home/network.onnx.xz" ] || [ -e network.onnx ] || { unpacked "$home/network.onnx.xz" > part && mv part network.onnx; }
-if [ -e "$home/photos.tar.xz" ] && [ -n "$python" ] && [ -z "$(ls photos)" ]; then
+[ ! -e "$home/network.onnx.xz" ] || [ -e network.onnx ] ||
+  { unpacked "$home/network.onnx.xz" > part && mv part network.onnx; }
+if [ ! -e "$home/photos.tar.xz" ] || [ -n "$(ls photos)" ]; then :
+elif [ -z "$python" ] || ! "$python" -c 'import PIL' 2>/dev/null; then
+  echo "without photographs: ${python:-python3} has no Pillow, which reads them; PYTHON names a Python that has it" >&2
+else
   unpacked "$home/photos.tar.xz" | tar --no-same-owner -C photos -x
   "$python" - <<'PY' || rm -rf photos/*
 import concurrent.futures
@@ -101,6 +111,6 @@ echo "$((total / 1024)) MiB, $((tracked / 1024)) MiB of them this checkout's"
 [ "$total" -le 65536 ] || { echo "more than 64 MiB"; exit 1; }
 echo "There, each call until nothing is \"not run\":"
 echo "  $(basename "$out")/evidence.sh RECORDS"
-echo "Bring what is in RECORDS back, into $(basename "$out")/earlier before the next call. At the end put evidence.json into"
-echo "dmlx/cmd/dmlx/internal/peer/testdata, and table2.json, results of runs, into dmlx/runs/bundled, then:"
+echo "Bring what is in RECORDS back, into $(basename "$out")/earlier before the next call. At the end put"
+echo "evidence.json into dmlx/cmd/dmlx/internal/peer/testdata, and table2.json, results of runs, into dmlx/runs/bundled, then:"
 echo "  go test ./dmlx/cmd/dmlx -run EvidencePage -regen"
