@@ -382,6 +382,35 @@ func ExampleEvaluate() {
 	// Output: 1 1 <nil>
 }
 
+// apart is a backend whose memory the host cannot read, as a GPU's.
+type apart struct{ compute.Backend }
+
+func (apart) HasSharedBuffers() bool { return false }
+
+// Similarities that are copied to the host give the measures and neighbors of those that it reads in place.
+func TestMemoryApart(t *testing.T) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		e := normal(rand.New(rand.NewPCG(8, 1)), 90, 5, 12)
+		for _, gallery := range []*Embeddings{nil, e} {
+			want, err := Evaluate(t.Context(), b, e, gallery, []int{1, 8})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := Evaluate(t.Context(), apart{b}, e, gallery, []int{1, 8}); !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		}
+		x := indexOf(t, e, false)
+		want, err := x.Search(t.Context(), b, e.Values, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := x.Search(t.Context(), apart{b}, e.Values, 3); !reflect.DeepEqual(got, want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	})
+}
+
 // On several devices the measures are those of one to the bit, whatever the blocks.
 func TestEvaluateOnDevices(t *testing.T) {
 	c := backendtest.OnDevices(t, 3)
