@@ -206,6 +206,8 @@ func TestTrainHeadsRefuses(t *testing.T) {
 		args []string
 	}{
 		{"needs --labels", []string{"--features", x}},
+		{"none.npy: no such file", []string{"--features", "none.npy"}},
+		{"none.npy: no such file", []string{"--features", x, "--labels", l, "--test-features", "none.npy"}},
 		{"belongs to --features X.npy", []string{"--labels", l}},
 		{"belongs to --features", []string{"--head", "mlp"}},
 		{"belong together", []string{"--features", x, "--labels", l, "--test-features", x}},

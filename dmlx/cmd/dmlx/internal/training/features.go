@@ -1,6 +1,9 @@
 package training
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
@@ -31,6 +34,11 @@ func (p *presetFlags) checkFeatures(a *cli.App, f *pflag.FlagSet) error {
 			}
 		}
 		return nil
+	}
+	for _, path := range []string{p.features.Features, p.features.TestFeatures} {
+		if _, err := os.Stat(path); path != "" && err != nil {
+			return fmt.Errorf("%w: want a NumPy file of features, float [N, F]", err)
+		}
 	}
 	p.features.Labels = files.LabelsOf(p.features.Features, p.features.Labels)
 	p.features.TestLabels = files.LabelsOf(p.features.TestFeatures, p.features.TestLabels)
