@@ -230,7 +230,7 @@ func TestTrainByLoss(t *testing.T) {
 }
 
 // The images of a folder are decoded before the run has a name. The decoding shows its progress and can be interrupted;
-// a warning about images that are left out is printed once.
+// a warning about images that are left out is printed once. None is decoded for a store that cannot be one.
 func TestTrainOnFolder(t *testing.T) {
 	store, dir := atWork(t), t.TempDir()
 	t.Setenv("DMLX_CACHE", t.TempDir())
@@ -258,7 +258,11 @@ func TestTrainOnFolder(t *testing.T) {
 		!strings.Contains(stderr.String(), "of 12 images decoded") {
 		t.Errorf("interrupted: code %d, %q", code, stderr.String())
 	}
-	code, stdout, said := invoke(t, args...)
+	code, stdout, said := invoke(t, append(args, "--store", filepath.Join(dir, "class-0", "0.png"))...)
+	if !failed(code) || !strings.Contains(said, "store cannot be created") || strings.Contains(said, "left out") {
+		t.Errorf("a file as store: code %d, %s", code, said)
+	}
+	code, stdout, said = invoke(t, args...)
 	if code != 0 || !strings.Contains(stdout, "Recall@1") ||
 		strings.Count(said, "left out, without images: nothing") != 1 {
 		t.Errorf("code %d, %s, %s", code, stdout, said)

@@ -93,7 +93,7 @@ func (t *training) run(ctx context.Context) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	// Flags are checked before images are decoded, which may take long: a set with a digest is not opened.
+	// Flags and the store are checked before images are decoded, which may take long: a set with a digest is not opened.
 	const unopened = "none"
 	trial := t.preset
 	trial.Digests = map[string]string{runs.PaperName(t.data): unopened}
@@ -108,16 +108,16 @@ func (t *training) run(ctx context.Context) error {
 			}
 		}
 	}
-	if specs[0].DataDigest == unopened {
-		if specs, err = t.specs(t.preset); err != nil {
-			return err
-		}
-	}
 	light := !slices.ContainsFunc(specs, func(s runs.Spec) bool {
 		return !runs.Job{Spec: s, Devices: t.Devices}.Light()
 	})
 	if err := t.begin(t.preset, light); err != nil {
 		return err
+	}
+	if specs[0].DataDigest == unopened {
+		if specs, err = t.specs(t.preset); err != nil {
+			return err
+		}
 	}
 	if len(specs) == 1 && t.on.on == "" && !t.CachedOnly && !t.flags.Changed("out") && !t.flags.Changed("jobs") {
 		return t.trainOne(ctx, specs[0])
