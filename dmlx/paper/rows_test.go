@@ -148,6 +148,9 @@ func TestRowsRefused(t *testing.T) {
 	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "nan", Of: func(b *dmlx.Batch) *Node {
 		return Sqrt(Sub(b.Sap, OnesLike(b.Sap)))
 	}}}
+	faster := row(t, "cos/lin/con")
+	faster.LR = 1
+	ownCon := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "con", Of: hinge}}
 	for _, c := range []struct {
 		want, name string
 		p          presets.Preset
@@ -159,6 +162,8 @@ func TestRowsRefused(t *testing.T) {
 		{`figure4: it has a row "cos" already: give`, "figure4", p, []presets.Objective{labeled(t, "cos", "cos/lin/cir")}},
 		{`a row "Ours" already`, "table5", p, []presets.Objective{labeled(t, "Ours", "cos/lin/cir?tau=2")}},
 		{`a row "cos/con/con" already`, "length", p, []presets.Objective{labeled(t, "cos/con/con", "cos/lin/cir")}},
+		{`a row "cos/lin/con" already`, "table7", p, []presets.Objective{faster}},
+		{`a row "cos/con/con" already`, "table2", p, []presets.Objective{byRule(t, ownCon)}},
 		{"takes no rows of your own", "grid", p, []presets.Objective{row(t, "loss ms")}},
 		{"want a loss", "losses", p, []presets.Objective{row(t, "cos/lin/cir")}},
 		{"want the loss without", "losses", p, []presets.Objective{row(t, "loss ms, pair=lin")}},

@@ -303,8 +303,8 @@ func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 }
 
 // With returns the study with rows of the user's own after its own. A row that the study has already is left out: a
-// rule or loss by its name, at the preset's rate. It returns an error if the study takes none or cannot have one, and
-// for a label that names another row.
+// rule or loss by its name, at the preset's rates. It returns an error if the study takes none or cannot have one, and
+// for another row whose label, or name if it has none, is that of a row.
 func (s Study) With(p presets.Preset, own []presets.Objective) (Study, error) {
 	if len(own) == 0 {
 		return s, nil
@@ -319,13 +319,13 @@ func (s Study) With(p presets.Preset, own []presets.Objective) (Study, error) {
 		if slices.ContainsFunc(own[:i], func(other presets.Objective) bool { return name(other) == name(o) }) {
 			return s, fmt.Errorf("%s is given twice as a row: give each a label of its own", name(o))
 		}
-		if o.Label != "" && slices.ContainsFunc(its, func(c Cell) bool { return c.Row == o.Label || c.String() == o.Label }) {
-			return s, fmt.Errorf("%s in %s: it has a row %q already: give yours another label", o, s.Name, o.Label)
+		if slices.ContainsFunc(its, func(c Cell) bool { return c.Row == name(o) || c.String() == name(o) }) {
+			if o.Label == "" && o.LR == 0 && o.ProxyLR == 0 && !o.Custom() {
+				continue
+			}
+			return s, fmt.Errorf("%s in %s: it has a row %q already: give yours a label of its own", o, s.Name, name(o))
 		}
-		plain := o.Label == "" && o.LR == 0 && !o.Custom()
-		if !plain || !slices.ContainsFunc(its, func(c Cell) bool { return c.String() == o.String() }) {
-			rows = append(rows, Cell{Row: name(o), Objective: o, Own: true})
-		}
+		rows = append(rows, Cell{Row: name(o), Objective: o, Own: true})
 	}
 	s.Rows = func(presets.Preset) []Cell { return rows }
 	_, err := s.Cells(p)
