@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
 )
 
 // GridSet is the full grid of rules on a data set: all combinations of directions, pair weights and triplet weights.
@@ -65,6 +66,7 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 		words.WriteString(s.words())
 	}
 	height += noteRoom(provenance)
+	width = max(width, gridLegend(draw.Canvas{Canvas: new(recorder.Canvas)}, sets))
 	return &Figure{
 		Width: width + 2*margin, Height: height + 2*margin,
 		Alt: "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns " +
@@ -152,8 +154,8 @@ func (s GridSet) words() string {
 	return out + "."
 }
 
-// gridLegend draws the names of the frames, which all data sets share.
-func gridLegend(c draw.Canvas, sets []GridSet) {
+// gridLegend draws the names of the frames, which all data sets share, and returns where they end.
+func gridLegend(c draw.Canvas, sets []GridSet) vg.Length {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	x, y := c.Min.X+gridLeft, c.Max.Y-8
 	entry := func(name string, paint func(r vg.Rectangle)) {
@@ -179,6 +181,7 @@ func gridLegend(c draw.Canvas, sets []GridSet) {
 	if diverged > 0 {
 		entry("diverged", func(r vg.Rectangle) { gridCross(c, r) })
 	}
+	return x
 }
 
 func (s GridSet) draw(c draw.Canvas, top vg.Length) {

@@ -62,6 +62,11 @@ func TestGridMap(t *testing.T) {
 	} else if _, err := Bytes(f, "svg"); err != nil {
 		t.Error(err)
 	}
+	few := []GridSet{{Data: "x", Directions: []string{"cos"}, Pairs: []string{"con"}, Triplets: []string{"con"},
+		Marks: marks}}
+	if f, err := GridMap(few, ""); err != nil || f.Width < 300 { // Its legend is wider than its cell.
+		t.Errorf("%+v, %v", f, err)
+	}
 	sets[0].Marks = append(marks, marks...)
 	for _, bad := range [][]GridSet{nil, {{Data: "x"}}, sets} {
 		if _, err := GridMap(bad, ""); err == nil {
