@@ -72,7 +72,7 @@ func (x *Index) add(e *Embeddings, before int) error {
 	case x.Len() > 0 && (x.labels == nil) != (e.Labels == nil):
 		return errors.New("retrieval: want labels for all rows of an index, or for none")
 	}
-	if err := finite(e.Values, x.dim, before, ""); err != nil {
+	if err := errs.Finite("retrieval: ", e.Values, x.dim, before); err != nil {
 		return err
 	}
 	from := x.Len() * x.dim
@@ -170,7 +170,7 @@ func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32
 	case m == 0:
 		return nil, errors.New("retrieval: the index is empty")
 	}
-	if err := finite(queries, x.dim, 0, ""); err != nil {
+	if err := errs.Finite("retrieval: ", queries, x.dim, 0); err != nil {
 		return nil, err
 	}
 	e := &Embeddings{Values: queries, Dim: x.dim}

@@ -18,6 +18,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Embeddings are a labeled set of vectors. A row of zeros is at similarity 0 to everything.
@@ -156,16 +157,5 @@ func check(e *Embeddings, what string) error {
 		return fmt.Errorf("retrieval: %s: %d values are not %d rows (one per label) of dimension %d", what, len(e.Values),
 			len(e.Labels), e.Dim)
 	}
-	return finite(e.Values, e.Dim, 0, what+": ")
-}
-
-// finite returns an error that names the first value of rows that is not finite; before is the number of rows of the
-// same kind before these.
-func finite(values []float32, dim, before int, of string) error {
-	for i, v := range values {
-		if v-v != 0 {
-			return fmt.Errorf("retrieval: %srow %d, column %d is %g: want finite values", of, before+i/dim, i%dim, v)
-		}
-	}
-	return nil
+	return errs.Finite("retrieval: "+what+": ", e.Values, e.Dim, 0)
 }

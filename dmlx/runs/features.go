@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -60,13 +61,10 @@ func readFeatures(features, labels string, classes []int64) (*samples.Array, err
 		return nil, fmt.Errorf("%s: has %d labels, want [%d], a label for each row of %s", labels, len(classes), shape[0],
 			features)
 	}
-	a := &samples.Array{Values: values, Dims: shape[1:], Classes: classes}
-	for i, v := range values {
-		if v-v != 0 {
-			return nil, fmt.Errorf("%s: row %d, column %d is %g: want finite values", features, i/shape[1], i%shape[1], v)
-		}
+	if err := errs.Finite(features+": ", values, shape[1], 0); err != nil {
+		return nil, err
 	}
-	return a, nil
+	return &samples.Array{Values: values, Dims: shape[1:], Classes: classes}, nil
 }
 
 // On returns the spec with features as its data set, identified by the digest of their content.

@@ -27,6 +27,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/heads"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -225,7 +226,7 @@ func openFeatures(a *cli.App, path, weights string) (*featureFile, error) {
 		return fail(fmt.Errorf("%s: shape %v, want [N, F], a row of features for each", path, shape))
 	}
 	f.rows, f.width = shape[0], shape[1]
-	if err := files.CheckFinite(path, f.values, f.width); err != nil {
+	if err := errs.Finite(path+": ", f.values, f.width, 0); err != nil {
 		return fail(err)
 	}
 	if weights == "" {

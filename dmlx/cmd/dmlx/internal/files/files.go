@@ -14,6 +14,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
@@ -41,7 +42,7 @@ func ReadBatches(pairs ...string) ([]dissect.Embeddings, error) {
 		if len(shape) != 2 {
 			return nil, fmt.Errorf("%s: shape %v, want [N, D]", pairs[i], shape)
 		}
-		if err := CheckFinite(pairs[i], values, shape[1]); err != nil {
+		if err := errs.Finite(pairs[i]+": ", values, shape[1], 0); err != nil {
 			return nil, err
 		}
 		out = append(out, dissect.Embeddings{Values: values, N: shape[0], Dim: shape[1]})
@@ -59,14 +60,6 @@ func ReadBatches(pairs ...string) ([]dissect.Embeddings, error) {
 		out[i].Labels = classes[i]
 	}
 	return out, nil
-}
-
-// CheckFinite returns an error for the first value of the rows of a file that is not finite.
-func CheckFinite(path string, values []float32, width int) error {
-	if k := slices.IndexFunc(values, func(v float32) bool { return v-v != 0 }); k >= 0 {
-		return fmt.Errorf("%s: row %d, column %d is %g: want finite values", path, k/width, k%width, values[k])
-	}
-	return nil
 }
 
 // Beside is the path of the file of names or labels that belongs to a file of embeddings: F.names.txt and F.labels.npy
