@@ -62,10 +62,12 @@ func TestGridMap(t *testing.T) {
 	} else if _, err := Bytes(f, "svg"); err != nil {
 		t.Error(err)
 	}
-	few := []GridSet{{Data: "x", Directions: []string{"cos"}, Pairs: []string{"con"}, Triplets: []string{"con"},
-		Marks: marks}}
-	if f, err := GridMap(few, ""); err != nil || f.Width < 300 { // Its legend is wider than its cell.
-		t.Errorf("%+v, %v", f, err)
+	few := []GridSet{{Data: "x", Directions: []string{"cos"}, Pairs: []string{"con", "lin"}, Triplets: []string{"con"},
+		Scores: sets[1].Scores, Marks: marks}}
+	if f, err := GridMap(few, ""); err != nil {
+		t.Error(err)
+	} else if _, collisions, err := f.probe(); err != nil || f.Width < 300 || collisions != 0 {
+		t.Errorf("a small grid, %v wide: %d texts collide or are cut, %v", f.Width, collisions, err)
 	}
 	sets[0].Marks = append(marks, marks...)
 	for _, bad := range [][]GridSet{nil, {{Data: "x"}}, sets} {

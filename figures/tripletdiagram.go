@@ -403,12 +403,15 @@ func drawBar(data, panel draw.Canvas, ticks []plot.Tick, colors func(share float
 	panel.DrawImage(r, raster(1, steps, 1, 1, func(_, row int) color.NRGBA {
 		return colors(1 - (float64(row)+0.5)/steps)
 	}))
-	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	s, last := aligned(style(tickSize, ink), text.XLeft, text.YCenter), math.Inf(-1)
 	for _, t := range ticks {
 		if t.Value >= 0 && t.Value <= 1 {
 			y := r.Min.Y + (r.Max.Y-r.Min.Y)*vg.Length(t.Value)
 			panel.StrokeLine2(stroke(ink, 0.6), r.Max.X, y, r.Max.X+2.5, y)
-			write(panel, s, r.Max.X+4.5, y, t.Label)
+			if math.Abs(float64(y)-last) >= float64(tickSize) { // A low bar has no room for all.
+				write(panel, s, r.Max.X+4.5, y, t.Label)
+				last = float64(y)
+			}
 		}
 	}
 	return r
