@@ -62,7 +62,7 @@ func TestGridMap(t *testing.T) {
 	} else if _, err := Bytes(f, "svg"); err != nil {
 		t.Error(err)
 	}
-	few := []GridSet{{Data: "x", Directions: []string{"cos"}, Pairs: []string{"con", "lin"}, Triplets: []string{"con"},
+	few := []GridSet{{Data: "x", Directions: []string{"cos"}, Pairs: []string{"con"}, Triplets: []string{"con"},
 		Scores: sets[1].Scores, Marks: marks}}
 	if f, err := GridMap(few, ""); err != nil {
 		t.Error(err)
