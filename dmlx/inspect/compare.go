@@ -418,14 +418,24 @@ func groupNames(groups [][]*runs.Result) []figures.Markup {
 	names := slice.Map(groups, func(g []*runs.Result) figures.Markup { return g[0].Spec.Objective.String() })
 	for _, f := range []func(runs.Spec) string{
 		func(s runs.Spec) string { return "on " + s.DataName() },
-		func(s runs.Spec) string { return fmt.Sprintf("lr %g", s.LR) },
+		func(s runs.Spec) string {
+			if s.HeadStart != "" {
+				return "lr chosen"
+			}
+			return fmt.Sprintf("lr %g", s.LR)
+		},
 		func(s runs.Spec) string {
 			if s.Decay == 0 {
 				return "a tenth from 60 %"
 			}
 			return fmt.Sprintf("a tenth from %g %%", 100*s.Decay)
 		},
-		func(s runs.Spec) string { return s.Network() + " " + s.Weights },
+		func(s runs.Spec) string {
+			if s.Head != "" { // Its text has its start.
+				return s.Network()
+			}
+			return s.Network() + " " + s.Weights
+		},
 		func(s runs.Spec) string { return fmt.Sprintf("%d dimensions", s.Dim) },
 		func(s runs.Spec) string {
 			return fmt.Sprintf("%d×%d a batch", s.ClassesPerBatch, s.ImagesPerClass)

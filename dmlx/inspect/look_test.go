@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -151,6 +152,12 @@ func TestGroupNames(t *testing.T) {
 		if got := strings.Join(groupNames([][]*runs.Result{same, other}), "|"); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+	random := group(func(s *runs.Spec) { s.Head, s.Weights = "mlp", train.Random })
+	chosen := group(func(s *runs.Spec) { s.Head, s.HeadStart, s.Weights = "mlp", heads.ChosenStart, train.Random })
+	want := "cos/con/con, lr 0.3, head mlp?start=random|cos/con/con, lr chosen, head mlp"
+	if got := strings.Join(groupNames([][]*runs.Result{random, chosen}), "|"); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 	padded := group(func(s *runs.Spec) { s.Pad = 7 })
 	if got := groupNames([][]*runs.Result{same, padded}); got[0] == got[1] || !strings.Contains(got[0], same[0].Hash) {
