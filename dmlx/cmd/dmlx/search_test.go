@@ -152,7 +152,9 @@ func TestSearchRates(t *testing.T) {
 	if spec["lr"] != rate || spec["held_out"] != nil {
 		t.Errorf("rate %g: %v", rate, spec)
 	}
+	own := tinyPreset(t, "")
 	for want, args := range map[string][]string{
+		"is an input":        {"--rule", "ours", "--lr", "0.1,0.2", "--preset", own, "--write", own},
 		"want at least two":  {"--rule", "ours", "--lr", "0.1"},
 		"no --rule":          {"--lr", "0.1,0.2"},
 		"ends in .toml":      {"--rule", "ours", "--lr", "0.1,0.2", "--write", "rates.txt"},
@@ -162,5 +164,10 @@ func TestSearchRates(t *testing.T) {
 		if code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %s", args, code, stderr)
 		}
+	}
+	args[len(args)-1] = filepath.Join(store, "none", "rates.toml")
+	if code, _, stderr := invoke(t, args...); code != exitFailed || !strings.HasPrefix(stderr, "dmlx: "+args[len(args)-1]+
+		" cannot be written") {
+		t.Errorf("code %d, %s", code, stderr)
 	}
 }

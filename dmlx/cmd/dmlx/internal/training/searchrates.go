@@ -81,7 +81,7 @@ func (s *rateSearch) run(ctx context.Context) error {
 	if len(objectives) == 0 {
 		return cli.Usagef("no --rule and no --loss: want at least one")
 	}
-	if err := s.check(); err != nil {
+	if err := cmp.Or(s.check(), cli.CheckOut([]string{s.App.Preset}, s.file)); err != nil {
 		return err
 	}
 	if err := s.begin(preset, false); err != nil { // The runs of an objective share a compiled step.
