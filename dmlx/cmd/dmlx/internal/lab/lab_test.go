@@ -431,7 +431,8 @@ func TestConvertedPictures(t *testing.T) {
 		}
 		for _, p := range regexp.MustCompile(`<img\b[^>]*>`).FindAllString(string(page), -1) {
 			alt := regexp.MustCompile(`alt="[^"]+"`).FindString(p)
-			if alt == "" || strings.Contains(alt, "No description") {
+			short := len(alt) < len(`alt=""`)+20 && name != "index" // Whose pictures have the names of pages.
+			if alt == "" || short || strings.Contains(alt, "No description") {
 				t.Errorf("%s: a picture without words: %.200s", name, p)
 			}
 			count++
