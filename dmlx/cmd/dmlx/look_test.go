@@ -52,6 +52,11 @@ func TestLookIntoRuns(t *testing.T) {
 		strings.Contains(stdout, "tested over seeds") {
 		t.Errorf("compare: %d\n%s", code, stdout)
 	}
+	file := filepath.Join(store, runs[2], "spec.json")
+	if code, stdout, stderr := invoke(t, "runs", "look", runs[2], "--out", file, "--store", store); code != exitFailed ||
+		stdout != "" || stderr != "dmlx: "+file+" cannot be a folder: "+file+" is a file\n" {
+		t.Errorf("into a file: code %d, %s %s", code, stdout, stderr)
+	}
 	if code, _, stderr = invoke(t, "runs", "look", "077c9ae1dfc0", "--store", store); code != 1 ||
 		strings.Count(stderr, "dmlx train --preset quick") != 1 { // Told once.
 		t.Errorf("a bundled result: %d %s", code, stderr)

@@ -49,7 +49,8 @@ func (a *App) AddStyle(f *pflag.FlagSet) {
 		"says where they are from; SVG and PNG keep it")
 }
 
-// CheckStyle reads the flags of [App.AddStyle], which belong to a folder for the output.
+// CheckStyle reads the flags of [App.AddStyle], which belong to a folder for the output, and checks the folder as
+// [CheckOutDir] does.
 func (a *App) CheckStyle(out string) error {
 	s, err := figures.ParseStyle(a.width, a.typeface)
 	if err != nil {
@@ -59,7 +60,7 @@ func (a *App) CheckStyle(out string) error {
 	if a.style = s; out == "" && s != (figures.Style{}) {
 		return Usagef("--width, --typeface and --no-provenance are for files: add --out DIR")
 	}
-	return nil
+	return CheckOutDir(out)
 }
 
 // SaveAll writes a picture or table to files with the format as extension, in all formats except text, which is

@@ -95,8 +95,7 @@ func (d *dissection) run(a *cli.App) error {
 		return cli.Usagef("want --loss NAME or --gradient G.npy, --embeddings E.npy and --labels L.npy, or --list")
 	}
 	read := []string{d.embeddings, d.labels, d.proxies, d.classes, d.gradient, d.similarity}
-	if err := cmp.Or(d.check(), cli.CheckOut(read, d.matrix, d.pairs), a.CheckStyle(d.out), cli.CheckOutDir(d.out),
-		d.parse()); err != nil {
+	if err := cmp.Or(d.check(), cli.CheckOut(read, d.matrix, d.pairs), a.CheckStyle(d.out), d.parse()); err != nil {
 		return err
 	}
 	var proxies dissect.Proxies

@@ -50,7 +50,7 @@ func (x *execution) check() error {
 	if x.CachedOnly && x.on.on != "" {
 		return cli.Usagef("--cached-only trains no runs: leave out --on")
 	}
-	return cmp.Or(x.on.check(x.flags), x.CheckStyle(x.out), cli.CheckOutDir(x.out))
+	return cmp.Or(x.on.check(x.flags), x.CheckStyle(x.out))
 }
 
 // begin opens the store and says where and how the missing runs of a preset are trained. light tells whether the light
