@@ -258,7 +258,7 @@ func TestTrainOnFolder(t *testing.T) {
 		!strings.Contains(stderr.String(), "of 12 images decoded") {
 		t.Errorf("interrupted: code %d, %q", code, stderr.String())
 	}
-	code, stdout, said := invoke(t, append(args, "--store", filepath.Join(dir, "class-0", "0.png"))...)
+	code, _, said := invoke(t, append(args, "--store", filepath.Join(dir, "class-0", "0.png"))...)
 	if !failed(code) || !strings.Contains(said, "store cannot be created") || strings.Contains(said, "left out") {
 		t.Errorf("a file as store: code %d, %s", code, said)
 	}

@@ -318,9 +318,9 @@ func damageNPY(t *try) {
 			want := half(uint16(bits))
 			return math.Float32bits(floats[i]) == math.Float32bits(want) || floats[i] != floats[i] && want != want
 		case "u8":
-			return floats[i] == float32(float64(bits))
+			return floats[i] == float32(bits) // By way of float64 it would be rounded twice.
 		}
-		return floats[i] == float32(float64(signed(kind, bits)))
+		return floats[i] == float32(signed(kind, bits))
 	})
 	labels, shape, err := npy.ReadInt64(file)
 	faithful("int64", err, shape, len(labels), func(i int, kind string, bits uint64) bool {
