@@ -262,7 +262,7 @@ func TestTrainOnFolder(t *testing.T) {
 	if !failed(code) || !strings.Contains(said, "store cannot be created") || strings.Contains(said, "left out") {
 		t.Errorf("a file as store: code %d, %s", code, said)
 	}
-	code, stdout, said = invoke(t, args...)
+	code, stdout, said := invoke(t, args...)
 	if code != 0 || !strings.Contains(stdout, "Recall@1") ||
 		strings.Count(said, "left out, without images: nothing") != 1 {
 		t.Errorf("code %d, %s, %s", code, stdout, said)
