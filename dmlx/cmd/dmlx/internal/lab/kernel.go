@@ -35,19 +35,19 @@ var kernelScript []byte
 // newKernelSpec returns the kernelspec of GoNB, which a script starts, with this checkout in each notebook's workspace,
 // so that cells import its packages and see edits at once. A cell's errors are plain text, which the extension cuts to
 // what matters, in place of GoNB's markup with the source of the whole program.
-func newKernelSpec(script, tools, gopls, root, ready, cache, goFlags, experiment string) kernelSpec {
+func newKernelSpec(script, tools, gopls, root, ready, cache string, set goEnv, experiment string) kernelSpec {
 	spec := kernelSpec{
-		Argv:        []string{"/bin/sh", script, tools, gopls, root, "{connection_file}", ready},
+		Argv:        []string{"/bin/sh", script, tools + ":" + filepath.Join(set.Root, "bin"), gopls, root, "{connection_file}", ready},
 		DisplayName: KernelTitle,
 		Language:    "go",
 		// GoNB passes the message on to the cell's program; a signal would also reach "go build".
 		InterruptMode: "message",
 		Env: map[string]string{
 			"GOPROXY": "off", // Saves the look-ups of the missing packages in every cell, 0.8 s each.
-			"GOFLAGS": kernelGoFlags(goFlags),
+			"GOFLAGS": kernelGoFlags(set.Flags),
 			"GOWORK":  "", // The kernel creates its own workspace.
-			// For Jupyters other than that of lab.
-			"DMLX_CACHE": cache,
+			// For Jupyters other than that of lab. Cells download no modules, and other users of an image have none.
+			"DMLX_CACHE": cache, "GOMODCACHE": set.Modules,
 		},
 	}
 	if runtime.GOARCH == "amd64" {
@@ -76,16 +76,13 @@ func kernelGoFlags(user string) string {
 func (l *Lab) kernelPath() string { return filepath.Join(l.checkout(), "jupyter") }
 
 // writeKernel writes the kernelspec for lab, and for other programs of the environment, such as nbconvert.
-func (l *Lab) writeKernel(goFlags string) error {
+func (l *Lab) writeKernel(set goEnv) error {
 	if strings.Contains(l.Root, ",") {
 		return fmt.Errorf("GoNB cannot use a checkout with a comma in its path: %s", l.Root)
 	}
 	script := filepath.Join(l.checkout(), "kernel.sh")
-	spec := newKernelSpec(script, l.toolsDir, l.goplsDir, l.Root, l.cellsFile(), l.Cache, goFlags,
+	spec := newKernelSpec(script, l.toolsDir, l.goplsDir, l.Root, l.cellsFile(), l.Cache, set,
 		os.Getenv("GOEXPERIMENT"))
-	if mods := os.Getenv("GOMODCACHE"); mods != "" { // Cells download none, and the other users of an image have none.
-		spec.Env["GOMODCACHE"] = mods
-	}
 	data, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {
 		return err

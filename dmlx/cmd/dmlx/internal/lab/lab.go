@@ -135,7 +135,7 @@ func (l *Lab) Setup(ctx context.Context) error {
 	if err := l.setupModule(ctx, goTool); err != nil { // First, since it is the one that may not be had at all.
 		return err
 	}
-	versions, goFlags, err := l.goSettings(ctx, goTool)
+	versions, set, err := l.goSettings(ctx, goTool)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (l *Lab) Setup(ctx context.Context) error {
 	if err := <-python; err != nil {
 		return l.cells.Wait() // It may have been the other that failed.
 	}
-	if err := l.writeKernel(goFlags); err != nil {
+	if err := l.writeKernel(set); err != nil {
 		return err
 	}
 	return l.writeSettings()
@@ -345,24 +345,35 @@ print(version)`
 	return "", "", fmt.Errorf("no suitable Python (%s): %s", strings.Join(why, "; "), install)
 }
 
-// goSettings returns the versions of Go and of the tools' modules in go.mod, one a line, and the user's GOFLAGS.
-func (l *Lab) goSettings(ctx context.Context, goTool string) (toolVersions, goFlags string, err error) {
-	out, err := l.command(ctx, l.Root, nil, goTool, "env", "GOVERSION", "GOFLAGS")
-	if err != nil {
-		return "", "", fmt.Errorf("go env failed: %w", err)
+// goEnv is what "go env" says in the folder of the module: the version and root of the Go that its go.mod selects, and
+// the user's settings.
+type goEnv struct {
+	Version string `json:"GOVERSION"`
+	Root    string `json:"GOROOT"`
+	Flags   string `json:"GOFLAGS"`
+	Modules string `json:"GOMODCACHE"`
+}
+
+// goSettings returns the versions of Go and of the tools' modules in go.mod, one a line, and Go's settings.
+func (l *Lab) goSettings(ctx context.Context, goTool string) (toolVersions string, set goEnv, err error) {
+	out, err := l.command(ctx, l.Root, nil, goTool, "env", "-json", "GOVERSION", "GOROOT", "GOFLAGS", "GOMODCACHE")
+	if err == nil {
+		err = json.Unmarshal(out, &set)
 	}
-	goVersion, goFlags, _ := strings.Cut(string(out), "\n")
+	if err != nil {
+		return "", set, fmt.Errorf("go env failed: %w", err)
+	}
 	mod, err := os.ReadFile(filepath.Join(l.Root, "go.mod"))
 	if err != nil {
-		return "", "", err
+		return "", set, err
 	}
-	versions := []string{goVersion}
+	versions := []string{set.Version}
 	for line := range strings.Lines(string(mod)) {
 		if f := strings.Fields(line); len(f) >= 2 && (f[0] == "github.com/janpfeifer/gonb" || f[0] == "golang.org/x/tools") {
 			versions = append(versions, f[0]+" "+f[1])
 		}
 	}
-	return strings.Join(versions, "\n"), strings.TrimSpace(goFlags), nil
+	return strings.Join(versions, "\n"), set, nil
 }
 
 // gopls is the language server with which GoNB completes code. It needs a version of golang.org/x/tools of its own, so

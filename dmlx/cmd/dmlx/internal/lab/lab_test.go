@@ -37,13 +37,13 @@ func newLab(t *testing.T) *Lab {
 }
 
 func TestKernelSpec(t *testing.T) {
-	spec := newKernelSpec("/c/kernel.sh", "/t", "/p", "/some where/dml", "/k/cells-1", "/c",
-		"-mod=mod -buildvcs=false --mod=vendor", "greenteagc")
-	want := []string{"/bin/sh", "/c/kernel.sh", "/t", "/p", "/some where/dml", "{connection_file}", "/k/cells-1"}
+	set := goEnv{Root: "/go", Flags: "-mod=mod -buildvcs=false --mod=vendor", Modules: "/m"}
+	spec := newKernelSpec("/c/kernel.sh", "/t", "/p", "/some where/dml", "/k/cells-1", "/c", set, "greenteagc")
+	want := []string{"/bin/sh", "/c/kernel.sh", "/t:/go/bin", "/p", "/some where/dml", "{connection_file}", "/k/cells-1"}
 	if !slices.Equal(spec.Argv, want) {
 		t.Errorf("argv %q, want %q", spec.Argv, want)
 	}
-	env := map[string]string{"GOPROXY": "off", "GOFLAGS": "-buildvcs=false -ldflags=-s", "GOWORK": ""}
+	env := map[string]string{"GOPROXY": "off", "GOFLAGS": "-buildvcs=false -ldflags=-s", "GOWORK": "", "GOMODCACHE": "/m"}
 	if runtime.GOARCH == "amd64" {
 		env["GOEXPERIMENT"] = "greenteagc,simd"
 	}
@@ -54,7 +54,7 @@ func TestKernelSpec(t *testing.T) {
 	}
 	if runtime.GOARCH == "amd64" {
 		for given, want := range map[string]string{"": "simd", "simd": "simd", "greenteagc,simd": "greenteagc,simd"} {
-			if got := newKernelSpec("k", "t", "p", "r", "f", "c", "", given).Env["GOEXPERIMENT"]; got != want {
+			if got := newKernelSpec("k", "t", "p", "r", "f", "c", goEnv{}, given).Env["GOEXPERIMENT"]; got != want {
 				t.Errorf("GOEXPERIMENT=%s becomes %s, want %s", given, got, want)
 			}
 		}
@@ -67,8 +67,7 @@ func TestKernelSpec(t *testing.T) {
 func TestWriteKernel(t *testing.T) {
 	l := newLab(t)
 	l.toolsDir = "/tools"
-	t.Setenv("GOMODCACHE", "/modules")
-	if err := l.writeKernel(""); err != nil {
+	if err := l.writeKernel(goEnv{Root: "/go"}); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(l.kernelPath(), "kernels", "dmlx", "kernel.json"))
@@ -79,11 +78,11 @@ func TestWriteKernel(t *testing.T) {
 	if err := json.Unmarshal(data, &spec); err != nil {
 		t.Fatal(err)
 	}
-	if spec.Argv[2] != "/tools" || spec.Argv[4] != l.Root || spec.Env["GOMODCACHE"] != "/modules" {
+	if spec.Argv[2] != "/tools:/go/bin" || spec.Argv[4] != l.Root {
 		t.Errorf("argv %q, environment %q", spec.Argv, spec.Env)
 	}
 	l.Root = "/a,b"
-	if err := l.writeKernel(""); err == nil || !strings.Contains(err.Error(), "comma") {
+	if err := l.writeKernel(goEnv{}); err == nil || !strings.Contains(err.Error(), "comma") {
 		t.Errorf("a root that GoNB would split: %v", err)
 	}
 }
@@ -307,7 +306,7 @@ func TestNothingLeft(t *testing.T) {
 	if !stamped(l.goplsDir, "") || runtime.GOOS != "linux" {
 		t.Skip("gopls is not set up, or this is not Linux")
 	}
-	if err := l.writeKernel(""); err != nil {
+	if err := l.writeKernel(goEnv{}); err != nil {
 		t.Fatal(err)
 	}
 	l.Folder = cmp.Or(os.Getenv(servedEnv), t.TempDir())
@@ -580,7 +579,7 @@ func fakeGo(t *testing.T, version, flags string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "go")
 	script := "#!/bin/sh\necho warning: GOPATH set to GOROOT has no effect >&2\n" +
-		"echo '" + version + "'\necho '" + flags + "'\n"
+		`echo '{"GOVERSION": "` + version + `", "GOFLAGS": "` + flags + `"}'` + "\n"
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -590,9 +589,9 @@ func fakeGo(t *testing.T, version, flags string) (path string) {
 
 func TestGoSettingsWithWarnings(t *testing.T) {
 	l := newLab(t)
-	versions, flags, err := l.goSettings(t.Context(), fakeGo(t, "go1.26.9", "-trimpath"))
-	if err != nil || flags != "-trimpath" || !strings.HasPrefix(versions, "go1.26.9\ngithub.com/janpfeifer/gonb v") {
-		t.Errorf("%q, %q, %v", versions, flags, err)
+	versions, set, err := l.goSettings(t.Context(), fakeGo(t, "go1.26.9", "-trimpath"))
+	if err != nil || set.Flags != "-trimpath" || !strings.HasPrefix(versions, "go1.26.9\ngithub.com/janpfeifer/gonb v") {
+		t.Errorf("%q, %q, %v", versions, set, err)
 	}
 }
 
@@ -731,7 +730,7 @@ func installed(t *testing.T) *Lab {
 	if err != nil {
 		t.Skip("no go command")
 	}
-	versions, goFlags, err := l.goSettings(t.Context(), goTool)
+	versions, set, err := l.goSettings(t.Context(), goTool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -742,7 +741,7 @@ func installed(t *testing.T) *Lab {
 	if l.key, err = l.warmKey(); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.writeKernel(goFlags); err != nil {
+	if err := l.writeKernel(set); err != nil {
 		t.Skip(err) // A cache that cannot be written.
 	}
 	return l
