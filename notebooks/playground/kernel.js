@@ -3,6 +3,16 @@
   const root = document.getElementById(id);
   if (!root || root.dataset.started) return;
   root.dataset.started = "yes";
+  // GoNB, which connects after this, knows nothing of the paths of a JupyterHub or a proxy, nor of TLS.
+  const {baseUrl} = JSON.parse(document.getElementById("jupyter-config-data")?.textContent || '{"baseUrl": "/"}');
+  const Socket = globalThis.WebSocket, wrong = `ws://${location.host}/api/kernels/`;
+  const right = `${location.origin.replace("http", "ws")}${baseUrl}api/kernels/`;
+  if (right !== wrong && !Socket.rebased) {
+    globalThis.WebSocket = class extends Socket {
+      static rebased = true;
+      constructor(url, protocols) { super(String(url).replace(wrong, right), protocols); }
+    };
+  }
   const frame = root.querySelector("iframe"), button = root.querySelector("button"), waiting = [], began = performance.now();
   let comm = null, listens = false, silent = 0;
   const answer = (text) => frame.contentWindow?.postMessage({dmlx: "answer", text}, "*");
