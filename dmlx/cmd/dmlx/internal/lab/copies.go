@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Copies are a user's copies of the shipped notebooks. Cells run and are saved in them, and a copy that has been
@@ -86,8 +86,7 @@ func (c Copies) Restore(named []string, now time.Time) (restored []Restored, err
 	for _, n := range named {
 		name := strings.TrimSuffix(filepath.Base(n), ".ipynb") + ".ipynb"
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("%s is not a shipped notebook; want one of %s", n,
-				strings.Join(c.Names(), ", "))
+			return nil, errs.NoSuch(n+" is not a shipped notebook", n, c.Names())
 		}
 		chosen = append(chosen, name)
 	}

@@ -82,7 +82,7 @@ func TestCopiesRestore(t *testing.T) {
 	if _, err := c.Restore([]string{"notebooks/a.ipynb"}, now); err == nil || read(a) != "mine too" {
 		t.Errorf("%v, %q", err, read(a))
 	}
-	if _, err := c.Restore([]string{"c"}, now); err == nil || !strings.Contains(err.Error(), "want one of a, b") {
+	if _, err := c.Restore([]string{"c"}, now); err == nil || !strings.Contains(err.Error(), "here are a, b") {
 		t.Errorf("an unknown notebook: %v", err)
 	}
 	if n, old, err := c.Update(); n != 0 || len(old) != 0 || err != nil {

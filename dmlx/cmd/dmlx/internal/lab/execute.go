@@ -3,6 +3,7 @@ package lab
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,13 +39,10 @@ func (e *CellError) Error() string {
 
 // Execute runs a notebook from top to bottom in this checkout's kernel and saves it with its outputs. After a failure
 // the file is unchanged; the error is a *CellError if a cell failed. If the file has changed meanwhile it stays as it
-// is, and the error names the file beside it that has the outputs. Call Setup first.
+// is, and the error names the file beside it that has the outputs. Call [CheckNotebook] and Setup first.
 func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) error {
 	path, err := filepath.Abs(notebook)
 	if err != nil {
-		return err
-	}
-	if err := checkNotebook(path); err != nil {
 		return err
 	}
 	seconds := int((o.Timeout + time.Second - 1) / time.Second)
@@ -104,17 +102,23 @@ func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) er
 	return nil
 }
 
-// checkNotebook checks that a file is a notebook.
-func checkNotebook(path string) error {
+// CheckNotebook checks that a file is a notebook whose cells this kernel can run.
+func CheckNotebook(path string) error {
 	data, err := durable.ReadAtMost(path, durable.MaxText)
 	if err != nil {
 		return err
 	}
 	var nb struct {
-		Cells []json.RawMessage `json:"cells"`
+		Cells    []json.RawMessage `json:"cells"`
+		Metadata struct {
+			Kernel kernelSpec `json:"kernelspec"`
+		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(data, &nb); err != nil || nb.Cells == nil {
 		return fmt.Errorf("%s is not a notebook: want a .ipynb file of JSON with cells", path)
+	}
+	if kernel := nb.Metadata.Kernel; !strings.EqualFold(cmp.Or(kernel.Language, "go"), "go") {
+		return fmt.Errorf("%s is a notebook for %s, and lab runs only Go", path, cmp.Or(kernel.DisplayName, kernel.Language))
 	}
 	return nil
 }

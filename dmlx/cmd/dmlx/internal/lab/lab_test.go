@@ -685,15 +685,16 @@ func TestFreePort(t *testing.T) {
 
 func TestCheckNotebook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.ipynb")
-	for _, content := range []string{"", "text", "[]", "{}"} {
+	for _, content := range []string{"", "text", "[]", "{}", `{"cells": [], "metadata": {"kernelspec":
+		{"name": "python3", "language": "python"}}}`} {
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkNotebook(path); err == nil {
+		if err := CheckNotebook(path); err == nil {
 			t.Errorf("%q was taken for a notebook", content)
 		}
 	}
-	if err := checkNotebook("testdata/fails.ipynb"); err != nil {
+	if err := CheckNotebook("testdata/fails.ipynb"); err != nil {
 		t.Error(err)
 	}
 }

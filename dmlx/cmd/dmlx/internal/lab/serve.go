@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Variables for the tests.
@@ -34,7 +35,7 @@ const (
 // FreePort returns a port of localhost to serve on: the given one if it is free, or any free one for 0.
 func FreePort(port int) (int, error) {
 	if port < 0 || port > 65535 {
-		return 0, fmt.Errorf("port %d is not between 1 and 65535", port)
+		return 0, errs.Invalid(fmt.Errorf("port %d is not between 1 and 65535", port))
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/notebooks"
 )
 
@@ -87,8 +88,10 @@ network. Run only notebooks that you trust.`,
 					"git restores the notebooks of a checkout")
 			case !execute && !restore && len(args) > 1:
 				return cli.Usagef("lab opens one notebook; lab --execute runs several")
-			case jobs < 1 || jobs > maxNotebooks || jobs > 1 && !execute:
-				return cli.Usagef("lab --jobs %d: want a number of notebooks for --execute, 1 to %d", jobs, maxNotebooks)
+			case !execute && cmd.Flags().Changed("jobs"), !execute && cmd.Flags().Changed("timeout"):
+				return cli.Usagef("lab: --jobs and --timeout are for notebooks that --execute runs")
+			case jobs < 1 || jobs > maxNotebooks:
+				return cli.Usagef("lab --jobs %d: want 1 to %d notebooks at a time", jobs, maxNotebooks)
 			case timeout < 0:
 				return cli.Usagef("lab --timeout %s: want 0 for no limit, or more", timeout)
 			}
@@ -212,8 +215,7 @@ func found(copies lab.Copies, folder string, names []string) ([]string, error) {
 			continue
 		}
 		if name = strings.TrimSuffix(name, ".ipynb"); !slices.Contains(copies.Names(), name) {
-			return nil, fmt.Errorf("%s is neither a file nor a notebook of this project, which are %s", names[i],
-				strings.Join(copies.Names(), ", "))
+			return nil, errs.NoSuch(names[i]+" is neither a file nor a notebook of this project", name, copies.Names())
 		}
 		out[i] = filepath.Join(folder, name+".ipynb")
 	}
@@ -370,6 +372,11 @@ const maxNotebooks = 64
 // executeNotebooks runs notebooks, jobs of them at a time. If one fails, the others stop and stay as they were.
 func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []string, timeout time.Duration, jobs int,
 ) error {
+	for _, name := range notebooks {
+		if err := lab.CheckNotebook(name); err != nil {
+			return err
+		}
+	}
 	if err := setUpWhole(ctx, a, l); err != nil {
 		return err
 	}
