@@ -68,8 +68,8 @@ func Build(ctx context.Context, checkout string) (*Page, error) {
 func run(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	// The toolchain's experiments are of other processors.
-	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOEXPERIMENT=", "GOFLAGS=-mod=readonly")
+	// The toolchain's experiments are of other processors, and git refuses another user's checkout.
+	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOEXPERIMENT=", "GOFLAGS=-mod=readonly -buildvcs=false")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

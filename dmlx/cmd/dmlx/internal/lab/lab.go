@@ -189,9 +189,8 @@ func (l *Lab) setupCells(ctx context.Context, goTool string) error {
 	}
 	const step = "GoNB, which runs cells"
 	l.step(step, false)
-	defer l.step(step, true)
 	if _, err := l.command(ctx, l.Root, nil, goTool, "mod", "download"); err != nil {
-		return fmt.Errorf("go mod download failed: %w", err)
+		return fmt.Errorf("go mod download failed (the first set-up needs a network): %w", err)
 	}
 	if !stamped(l.toolsDir, "") {
 		env := append(os.Environ(), "GOBIN="+l.toolsDir)
@@ -202,6 +201,7 @@ func (l *Lab) setupCells(ctx context.Context, goTool string) error {
 			return err
 		}
 	}
+	l.step(step, true)
 	return writeFiles(map[string][]byte{ready: nil})
 }
 

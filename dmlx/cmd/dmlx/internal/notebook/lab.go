@@ -287,7 +287,7 @@ func copiesOf(l *lab.Lab) lab.Copies {
 func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
 	n, old, err := copies.Update()
 	if err != nil {
-		return err
+		return fmt.Errorf("the notebooks could not be copied (%w): run lab in a clone or folder that you can write to", err)
 	}
 	outside := l.Folder != ""
 	l.Folder = filepath.Dir(copies.Dir)
@@ -377,6 +377,9 @@ func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []s
 			return err
 		}
 	}
+	if err := cli.CheckOut(nil, notebooks...); err != nil {
+		return err
+	}
 	if err := setUpWhole(ctx, a, l); err != nil {
 		return err
 	}
@@ -462,7 +465,7 @@ func openedFile(root string, args []string) (string, error) {
 	}
 	rel, err := filepath.Rel(root, path)
 	if err != nil || !filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%s is not in %s, the folder that JupyterLab shows", args[0], root)
+		return "", fmt.Errorf("%s is not in %s, the folder that JupyterLab shows: copy it there", args[0], root)
 	}
 	return filepath.ToSlash(rel), nil
 }
