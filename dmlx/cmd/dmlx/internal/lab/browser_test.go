@@ -213,7 +213,6 @@ func checkSeen(t *testing.T, s seen) {
 		"its warning":      {s.Waits, "a warning"},
 		"a stopped cell":   {s.Stopped["train"], stopLine},
 		"where it stopped": {s.Stopped["train"], "stopped in epoch "},
-		"ended by Stop":    {s.Ended, "stopped; run the cell again"},
 		"hover":            {s.Hover, "func nb.NewProgress("},
 		"the line of NaN":  {s.NaN, "the line is func logarithm("},
 		"an ended kernel":  {s.Gone, "the kernel ended or was restarted before the cell's end"},
@@ -225,12 +224,13 @@ func checkSeen(t *testing.T, s seen) {
 	if strings.Contains(s.Again+s.After, "shipped") || strings.Contains(s.Again, "stopped") {
 		t.Errorf("old outputs beside new ones: %q, %q", s.Again, s.After)
 	}
-	// An error comes first. What was there before follows it, under words that say so.
+	// An error or a stop comes first. What was there before follows it, under words that say so.
 	for _, c := range []struct{ name, got, want string }{
 		{"typo", s.Typo, "line 3: undefined: fmt.Printn\n    fmt.Printn(x)\n        ^"},
 		{"panic", s.Panic, "line 3: panic: assignment to entry in nil map\n    m[\"a\"] = 1"},
 		{"split", s.Split, "line 2: panic: in two parts\n    _, file, line, _ := runtime.Caller(0)"},
 		{"exit", s.Exit, "the cell's program ended with exit status 3"},
+		{"waits", s.Ended, "a warning\nstopped; run the cell again to start anew"},
 	} {
 		got := regexp.MustCompile(`\n\s*\n`).ReplaceAllString(strings.TrimSpace(c.got), "\n")
 		if want := c.want + "\nFrom the earlier run:\nshipped " + c.name; got != want {

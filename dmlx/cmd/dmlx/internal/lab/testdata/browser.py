@@ -196,5 +196,18 @@ with sync_playwright() as playwright:
     page.wait_for_selector(".jp-Tooltip")
     seen["hover"] = page.locator(".jp-Tooltip").inner_text()
     shot("hover")
+
+    # Cells that wait for one that is deleted while it runs are run after it.
+    editor.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("%%\ntime.Sleep(5 * time.Second)")
+    start("empty")
+    before = states()["after"]["prompt"]
+    start("after")
+    cell("empty").locator(".jp-InputPrompt").click()
+    page.keyboard.press("d")
+    page.keyboard.press("d")
+    names.remove("empty")
+    until(lambda: states()["after"]["prompt"] not in ("[*]:", before), "run of a cell that waited for a deleted one")
     browser.close()
 print(json.dumps(seen))

@@ -2,8 +2,8 @@
  * it is queued, sends all cells of Run All at once, and GoNB runs queued cells even after one has failed. Here
  *
  * - cells are sent one by one, and Stop, a failure or a restart drops those that wait;
- * - a cell keeps its old outputs until it has something new to show, and progress lines appear beside them. If it is
- *   stopped before that, they stay; if it fails, they come after the error, dimmed, as those of the earlier run;
+ * - a cell keeps its old outputs until it has something new to show, and progress lines appear beside them. If it fails
+ *   or is stopped before that, they come after those words, dimmed, as those of the earlier run;
  * - a form in a cell, which is live as long as its program runs, leaves its pictures when other cells wait or Run All
  *   has run it, and a click on its last line runs it again;
  * - a cell that shows nothing for a second says what it waits for, and so do completion and hover;
@@ -262,10 +262,11 @@
       ok = await running;
     } finally { // A failed cell rejects, or is not ok.
       await failing;
-      if (stopped || queue.stopping) ok = false;
-      else if (ok) dropOld();
+      const halted = stopped || queue.stopping;
+      ok &&= !halted;
+      if (ok) dropOld();
       else if (!cell.isDisposed) {
-        if (!told) fail("the kernel ended or was restarted before the cell's end");
+        if (!told && !halted) fail("the kernel ended or was restarted before the cell's end");
         dimOld();
       }
     }
@@ -302,8 +303,8 @@
     if (!queue.batch) setTimeout(() => { queue.batch = null; });
     const batch = queue.batch = queue.batch || {size: 0};
     batch.size++;
-    // A cell that is run again ends its own panel, which would otherwise make it wait.
-    const tellPanel = (name) => cell.outputArea.node.querySelectorAll(".dmlx-panel").forEach((panel) => panel.dispatchEvent(new Event(name)));
+    // A cell that is run again ends its own panel, which would otherwise make it wait. A deleted cell has no area.
+    const tellPanel = (name) => cell.outputArea?.node.querySelectorAll(".dmlx-panel").forEach((panel) => panel.dispatchEvent(new Event(name)));
     tellPanel("dmlx-end");
     let ended, yielding;
     queue.last = new Promise((resolve) => { ended = resolve; });
@@ -328,7 +329,7 @@
     } finally {
       clearInterval(yielding);
       if (queue.running === wait) {
-        if (!ok) queue.round++;
+        if (!ok && !cell.isDisposed) queue.round++; // Nobody has seen a deleted one fail.
         clearInterval(queue.stopping);
         queue.running = queue.stopping = null;
       }
