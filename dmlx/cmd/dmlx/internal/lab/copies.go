@@ -32,10 +32,7 @@ const copied = ".shipped.json"
 // Update copies the notebooks that are not there, and those that have changed since they were copied, if their copies
 // have not. It returns how many it has written, and the names of changed copies of older notebooks.
 func (c Copies) Update() (written int, old []string, err error) {
-	names, err := fs.Glob(c.Shipped, "*.ipynb")
-	if err != nil {
-		return 0, nil, err
-	}
+	names := c.files()
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return 0, nil, err
 	}
@@ -78,10 +75,7 @@ type Restored struct {
 // Restore brings back notebooks as shipped: those named, with or without folder and .ipynb, else all that are missing
 // or have been changed. A changed copy is kept under a name with the time.
 func (c Copies) Restore(named []string, now time.Time) (restored []Restored, err error) {
-	names, err := fs.Glob(c.Shipped, "*.ipynb")
-	if err != nil {
-		return nil, err
-	}
+	names := c.files()
 	var chosen []string
 	for _, n := range named {
 		name := strings.TrimSuffix(filepath.Base(n), ".ipynb") + ".ipynb"
@@ -147,9 +141,15 @@ func (c Copies) read(name string) ([]byte, error) {
 	return goVersion.ReplaceAll(data, []byte("${1}"+runtime.Version()+`"`)), err
 }
 
+// files returns the names of the shipped notebooks.
+func (c Copies) files() []string {
+	names, _ := fs.Glob(c.Shipped, "*.ipynb") // The pattern is right, which is all that it checks.
+	return names
+}
+
 // Names returns the names of the shipped notebooks, without .ipynb.
 func (c Copies) Names() []string {
-	names, _ := fs.Glob(c.Shipped, "*.ipynb") // The pattern is right.
+	names := c.files()
 	for i, name := range names {
 		names[i] = strings.TrimSuffix(name, ".ipynb")
 	}

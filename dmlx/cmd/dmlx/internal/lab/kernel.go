@@ -35,9 +35,10 @@ var kernelScript []byte
 // newKernelSpec returns the kernelspec of GoNB, which a script starts, with this checkout in each notebook's workspace,
 // so that cells import its packages and see edits at once. A cell's errors are plain text, which the extension cuts to
 // what matters, in place of GoNB's markup with the source of the whole program.
-func newKernelSpec(script, tools, gopls, root, ready, cache string, set goEnv, experiment string) kernelSpec {
+func (l *Lab) newKernelSpec(script string, set goEnv, experiment string) kernelSpec {
 	spec := kernelSpec{
-		Argv:        []string{"/bin/sh", script, tools + ":" + filepath.Join(set.Root, "bin"), gopls, root, "{connection_file}", ready},
+		Argv: []string{"/bin/sh", script, l.toolsDir + ":" + filepath.Join(set.Root, "bin"), l.goplsDir, l.Root,
+			"{connection_file}", l.cellsFile()},
 		DisplayName: KernelTitle,
 		Language:    "go",
 		// GoNB passes the message on to the cell's program; a signal would also reach "go build".
@@ -47,7 +48,7 @@ func newKernelSpec(script, tools, gopls, root, ready, cache string, set goEnv, e
 			"GOFLAGS": kernelGoFlags(set.Flags),
 			"GOWORK":  "", // The kernel creates its own workspace.
 			// For Jupyters other than that of lab. Cells download no modules, and other users of an image have none.
-			"DMLX_CACHE": cache, "GOMODCACHE": set.Modules,
+			"DMLX_CACHE": l.Cache, "GOMODCACHE": set.Modules,
 		},
 	}
 	if runtime.GOARCH == "amd64" {
@@ -81,9 +82,7 @@ func (l *Lab) writeKernel(set goEnv) error {
 		return fmt.Errorf("GoNB cannot use a checkout with a comma in its path: %s", l.Root)
 	}
 	script := filepath.Join(l.checkout(), "kernel.sh")
-	spec := newKernelSpec(script, l.toolsDir, l.goplsDir, l.Root, l.cellsFile(), l.Cache, set,
-		os.Getenv("GOEXPERIMENT"))
-	data, err := json.MarshalIndent(spec, "", "  ")
+	data, err := json.MarshalIndent(l.newKernelSpec(script, set, os.Getenv("GOEXPERIMENT")), "", "  ")
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (l *Lab) Setup(ctx context.Context) error {
 		return fmt.Errorf("locking %s: %w", l.dir("lock"), err)
 	} else if !ok {
 		l.step("waiting for another set-up", false)
-		if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+		if _, err := lock.TryLockContext(ctx, poll); err != nil {
 			return err
 		}
 		l.step("waiting for another set-up", true)
@@ -167,7 +167,7 @@ func (l *Lab) Ready() error { return l.cells.Wait() }
 // while JupyterLab is used, which shows them in its status bar. Call Ready first.
 func (l *Lab) Finish(ctx context.Context) error {
 	lock := flock.New(l.dir("lock-finish")) // Another JupyterLab may open meanwhile.
-	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+	if _, err := lock.TryLockContext(ctx, poll); err != nil {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }()

@@ -38,8 +38,9 @@ func newLab(t *testing.T) *Lab {
 
 func TestKernelSpec(t *testing.T) {
 	set := goEnv{Root: "/go", Flags: "-mod=mod -buildvcs=false --mod=vendor", Modules: "/m"}
-	spec := newKernelSpec("/c/kernel.sh", "/t", "/p", "/some where/dml", "/k/cells-1", "/c", set, "greenteagc")
-	want := []string{"/bin/sh", "/c/kernel.sh", "/t:/go/bin", "/p", "/some where/dml", "{connection_file}", "/k/cells-1"}
+	l := &Lab{Root: "/some where/dml", Cache: "/c", toolsDir: "/t", goplsDir: "/p"}
+	spec := l.newKernelSpec("/c/kernel.sh", set, "greenteagc")
+	want := []string{"/bin/sh", "/c/kernel.sh", "/t:/go/bin", "/p", "/some where/dml", "{connection_file}", l.cellsFile()}
 	if !slices.Equal(spec.Argv, want) {
 		t.Errorf("argv %q, want %q", spec.Argv, want)
 	}
@@ -54,7 +55,7 @@ func TestKernelSpec(t *testing.T) {
 	}
 	if runtime.GOARCH == "amd64" {
 		for given, want := range map[string]string{"": "simd", "simd": "simd", "greenteagc,simd": "greenteagc,simd"} {
-			if got := newKernelSpec("k", "t", "p", "r", "f", "c", goEnv{}, given).Env["GOEXPERIMENT"]; got != want {
+			if got := l.newKernelSpec("k", goEnv{}, given).Env["GOEXPERIMENT"]; got != want {
 				t.Errorf("GOEXPERIMENT=%s becomes %s, want %s", given, got, want)
 			}
 		}
@@ -807,7 +808,7 @@ func TestExecuteStops(t *testing.T) {
 			if _, err := os.Stat(pidFile); err == nil {
 				cancel()
 			}
-			time.Sleep(pollEvery)
+			time.Sleep(poll)
 		}
 	}()
 	if err := l.Execute(ctx, path, ExecuteOptions{}); !errors.Is(err, context.Canceled) {

@@ -27,10 +27,7 @@ var (
 	startWait = time.Minute      // Time for JupyterLab to answer.
 )
 
-const (
-	pollEvery = 50 * time.Millisecond
-	lockPoll  = 200 * time.Millisecond
-)
+const poll = 100 * time.Millisecond // Of a lock and of JupyterLab's start.
 
 // FreePort returns a port of localhost to serve on: the given one if it is free, or any free one for 0.
 func FreePort(port int) (int, error) {
@@ -138,7 +135,7 @@ func waitFor(ctx context.Context, url string) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(pollEvery):
+		case <-time.After(poll):
 		}
 	}
 }

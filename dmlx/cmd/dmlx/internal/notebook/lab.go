@@ -132,12 +132,8 @@ network. Run only notebooks that you trust.`,
 				return err
 			}
 			own := inPlace || len(args) > 0
-			if len(args) > 0 && !inPlace { // A shipped notebook, or the user's.
-				folder := copies.Dir
-				if _, copied := copies.Has(folder, args[0]); !copied && l.Folder == "" {
-					folder = filepath.Join(l.Root, "notebooks")
-				}
-				if name, ok := copies.Has(folder, args[0]); ok {
+			for _, folder := range []string{copies.Dir, filepath.Join(l.Root, "notebooks")} {
+				if name, ok := copies.Has(folder, strings.Join(args, "")); ok && !inPlace { // A shipped one, not the user's.
 					own, args = false, []string{filepath.Join(copies.Dir, name)}
 				}
 			}
@@ -391,11 +387,6 @@ func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []s
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(jobs)
 	var writing sync.Mutex
-	logf := func(format string, args ...any) {
-		writing.Lock()
-		defer writing.Unlock()
-		a.Logf(format, args...)
-	}
 	watch := a.Line.Clock
 	if jobs > 1 {
 		watch = func(string) (stop func()) { return func() {} } // One line cannot show several notebooks.
@@ -406,7 +397,19 @@ func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []s
 				return ctx.Err()
 			}
 			start := time.Now()
-			if err := executeNotebook(ctx, l, name, timeout, watch, logf); err != nil {
+			current := func(cell int) (stop func()) { return watch(fmt.Sprintf("%s: cell %d", name, cell)) }
+			stop := current(1)
+			defer func() { stop() }()
+			err := l.Execute(ctx, name, lab.ExecuteOptions{Timeout: timeout, Cell: func(cell, of int, seconds float64) {
+				stop()
+				writing.Lock()
+				defer writing.Unlock()
+				a.Logf("%s: cell %d of %d, %.1f s", name, cell, of, seconds)
+				if cell < of {
+					stop = current(cell + 1)
+				}
+			}})
+			if err != nil {
 				return err
 			}
 			results[i] = result{name, time.Since(start).Seconds()}
@@ -425,26 +428,6 @@ func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []s
 		return a.Print(map[string]any{"notebooks": results}, "")
 	}
 	return nil
-}
-
-// executeNotebook runs a notebook. It prints the seconds of each cell, and watches the current one.
-func executeNotebook(
-	ctx context.Context, l *lab.Lab, name string, timeout time.Duration, watch func(step string) (stop func()),
-	logf func(format string, args ...any),
-) error {
-	current := func(cell int) (stop func()) { return watch(fmt.Sprintf("%s: cell %d", name, cell)) }
-	stop := current(1)
-	defer func() { stop() }()
-	return l.Execute(ctx, name, lab.ExecuteOptions{
-		Timeout: timeout,
-		Cell: func(cell, of int, seconds float64) {
-			stop()
-			logf("%s: cell %d of %d, %.1f s", name, cell, of, seconds)
-			if cell < of {
-				stop = current(cell + 1)
-			}
-		},
-	})
 }
 
 // openedFile returns the file that JupyterLab opens, as a slash-separated path below the folder that it shows: the
