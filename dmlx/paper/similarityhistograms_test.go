@@ -20,8 +20,8 @@ import (
 func portraitStudy() (Study, presets.Preset) {
 	p, _ := presets.Parse("smoke")
 	p.Base.Weights, p.Base.Size = train.Random, 16
-	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2,
-		Dim: 8, Epochs: 7, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2,
+	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, Batch: 4, ImagesPerClass: 2,
+		Dim: 8, Epochs: 7, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, Batch: 4,
 		ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
 	return listed(Cell{Row: "cos", Objective: presets.Named("cos/con/con")},
 		Cell{Row: "wild", Column: "minishop", Data: "minishop", Objective: presets.Objective{LR: 1e30}}), p

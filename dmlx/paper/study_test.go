@@ -154,8 +154,8 @@ func TestReproduce(t *testing.T) {
 	s, _ := runstest.Store(t)
 	p, _ := presets.Parse("smoke")
 	p.Base.Weights, p.Base.Size = train.Random, 16
-	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2,
-		Dim: 8, Epochs: 1, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2,
+	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, Batch: 4, ImagesPerClass: 2,
+		Dim: 8, Epochs: 1, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, Batch: 4,
 		ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
 	a := Cell{Row: "a", Objective: presets.Named("cos/con/con")}
 	same := a
@@ -190,7 +190,7 @@ func TestReproduce(t *testing.T) {
 	held.Adjust = func(s *runs.Spec) { s.HeldOut = 2 }
 	sweep := listed(a, held)
 	sweep.Sweep = true
-	p.Sets["minicar"] = presets.Size{TrainClasses: 6, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8,
+	p.Sets["minicar"] = presets.Size{TrainClasses: 6, TestClasses: 3, Batch: 4, ImagesPerClass: 2, Dim: 8,
 		Epochs: 1, StepsPerEpoch: 2}
 	have, err := Reproduce(t.Context(), choose, s, sweep, p, runs.Options{CachedOnly: true})
 	if err != nil || have.Missing != 2 || len(have.Cells[0].Runs) != 0 ||

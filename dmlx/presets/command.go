@@ -81,8 +81,8 @@ func TrainCommand(s runs.Spec) string {
 func sizeFlags(s runs.Spec) (preset, flags string, found bool) {
 	fewest := 0
 	for _, p := range presets {
-		z, err := p.sizeOf(s.Data)
-		if err != nil || z.TrainClasses != s.TrainClasses || z.TestClasses != s.TestClasses ||
+		z := p.sizeOf(s.Data)
+		if z.TrainClasses != s.TrainClasses || z.TestClasses != s.TestClasses ||
 			s.Augment == "" && s.Pad != p.Base.Pad {
 			continue
 		}
@@ -91,7 +91,7 @@ func sizeFlags(s runs.Spec) (preset, flags string, found bool) {
 			name       string
 			have, want any
 		}{
-			{"batch", [2]int{z.ClassesPerBatch, z.ImagesPerClass}, [2]int{s.ClassesPerBatch, s.ImagesPerClass}},
+			{"batch", [2]int{z.Batch, z.ImagesPerClass}, [2]int{s.Batch(), s.ImagesPerClass}},
 			{"dim", z.Dim, s.Dim}, {"epochs", z.Epochs, s.Epochs}, {"steps", z.StepsPerEpoch, s.StepsPerEpoch},
 			{"size", p.Base.Size, s.Size}, {"arch", p.Base.Arch, cmp.Or(s.Arch, s.NetworkFile)},
 			{"weights", p.Base.Weights, s.Weights},

@@ -16,7 +16,7 @@ func OnFeatures(files runs.Features, head string) (Preset, error) {
 	p := Preset{
 		Name: FeaturesName, FineGrained: files.Features,
 		Seeds: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, SweepSeeds: []uint64{1, 2, 3},
-		Sets: map[string]Size{"": {0, 0, 8, 8, 64, 10, 30}},
+		Sets: map[string]Size{"": {0, 0, 64, 8, 64, 10, 30}},
 		Rate: headRate,
 	}
 	var err error
@@ -30,7 +30,7 @@ func OnFeatures(files runs.Features, head string) (Preset, error) {
 	if err != nil {
 		return p, err
 	}
-	p.Sets[""] = Size{0, 0, 8, 8, data.Train.Shape().Dim(0), 10, 20}
+	p.Sets[""] = Size{0, 0, 64, 8, data.Train.Shape().Dim(0), 10, 20}
 	p.Rate = func(_, _ string) float64 { return 1 } // It is chosen.
 	return p, nil
 }

@@ -330,14 +330,11 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 	}
 	p.Sets = maps.Clone(p.Sets)
 	for _, data := range slices.Sorted(maps.Keys(f.Sets)) {
-		if p.Sets[runs.PaperName(data)], err = f.Sets[data].on(p, runs.PaperName(data)); err != nil {
-			return p, fmt.Errorf("sets.%s: %w", data, err)
+		if p.Sets[runs.PaperName(data)], err = f.Sets[data].on(p, runs.PaperName(data)); err == nil {
+			_, err = p.sized(p.Base, runs.PaperName(data))
 		}
-		if s := f.Sets[data]; s.Batch.images != 0 || s.ImagesPerClass != 0 {
-			if p.ownBatch == nil {
-				p.ownBatch = make(map[string]bool)
-			}
-			p.ownBatch[runs.PaperName(data)] = true
+		if err != nil {
+			return p, fmt.Errorf("sets.%s: %w", data, err)
 		}
 		p.Changes = append(p.Changes, "its own sizes on "+data)
 	}
@@ -346,10 +343,9 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 
 // on returns the size of a data set with what the file says of it alone.
 func (s setShape) on(p Preset, data string) (Size, error) {
-	z, known := p.Sets[data]
-	if !known {
-		z = p.Sets[""]
-	}
+	z := p.sizeOf(data)
+	z.Batch = cmp.Or(s.Batch.images, z.Batch)
+	z.ImagesPerClass = cmp.Or(s.Batch.perClass, int(s.ImagesPerClass), z.ImagesPerClass)
 	z.Dim, z.Epochs = cmp.Or(int(s.Dim), z.Dim), cmp.Or(int(s.Epochs), z.Epochs)
 	z.StepsPerEpoch = cmp.Or(int(s.Steps), z.StepsPerEpoch)
 	for _, c := range []struct{ to, value *int }{{&z.TrainClasses, s.TrainClasses}, {&z.TestClasses, s.TestClasses}} {
@@ -357,17 +353,7 @@ func (s setShape) on(p Preset, data string) (Size, error) {
 			*c.to = *c.value
 		}
 	}
-	if err := cmp.Or(errs.AtLeast("train classes", z.TrainClasses, 0),
-		errs.AtLeast("test classes", z.TestClasses, 0)); err != nil {
-		return z, err
-	}
-	if general, err := z.batch(p.Batch, p.ImagesPerClass); err == nil {
-		z.ClassesPerBatch, z.ImagesPerClass = general.ClassesPerBatch, general.ImagesPerClass
-	}
-	if s.Batch.images == 0 && s.ImagesPerClass == 0 {
-		return z, nil
-	}
-	return z.batch(s.Batch.images, cmp.Or(s.Batch.perClass, int(s.ImagesPerClass)))
+	return z, cmp.Or(errs.AtLeast("train classes", z.TrainClasses, 0), errs.AtLeast("test classes", z.TestClasses, 0))
 }
 
 // ownRates returns the preset with the learning rates of single rules and losses. Those on a folder of images are found

@@ -118,7 +118,7 @@ images_per_class = 2
 		shop.ClassesPerBatch != 16 || shop.ImagesPerClass != 2 || !p.Has(shop) || !p.Has(car) {
 		t.Errorf("%s, %v", shop.Canonical(), err)
 	}
-	if flags, err := p.With(Settings{Batch: 24}); err != nil || flags.ownBatch != nil || flags.Batch != 24 {
+	if flags, err := p.With(Settings{Batch: 24}); err != nil || flags.Sets["minishop"].Batch != 24 {
 		t.Errorf("%+v, %v", flags, err)
 	}
 	if loss, err := p.ObjectiveSpec("minicar", lossOf(t, "ms"), 1); err != nil || loss.LR != 0.125 {
@@ -129,7 +129,7 @@ images_per_class = 2
 	}
 	for _, name := range Names() { // The presets of this package are as before.
 		q, err := Parse(name)
-		if err != nil || q.Batch != 0 || q.Sets["minishop"].Dim == 64 {
+		if err != nil || q.Sets["minishop"].Dim == 64 {
 			t.Errorf("%+v, %v", q, err)
 		}
 	}

@@ -39,10 +39,8 @@ type Preset struct {
 	// Memory says how the runs save memory and time.
 	Memory train.Memory
 
-	// Size, if not 0, overrides the side of the images in pixels, that of Base or of its network's file. Batch and
-	// ImagesPerClass override the number of images of a batch, and of each class in it, on all data sets; 0 keeps that of
-	// the data set.
-	Size, Batch, ImagesPerClass int
+	// Size, if not 0, overrides the side of the images in pixels, that of Base or of its network's file.
+	Size int
 	// DataOptions say how Spec opens a data set whose digest it needs.
 	runs.DataOptions
 
@@ -51,9 +49,6 @@ type Preset struct {
 	// Rate returns the learning rate of a rule or loss on a data set, by its name as an objective. It is 0 for one of
 	// which that is measured: a loss, and a rule with parts that the paper does not have.
 	Rate func(data, objective string) float64
-
-	// ownBatch has the data sets whose batch is their own: Batch and ImagesPerClass do not override it.
-	ownBatch map[string]bool
 
 	// LR, if not 0, is the learning rate of all rules and losses, and Rates are those of all sweeps.
 	LR    float64
@@ -66,30 +61,30 @@ type Preset struct {
 
 // Size is the part of a preset that depends on the data set.
 type Size struct {
-	TrainClasses, TestClasses       int // 0: all.
-	ClassesPerBatch, ImagesPerClass int
-	Dim                             int
-	Epochs, StepsPerEpoch           int
+	TrainClasses, TestClasses int // 0: all.
+	Batch, ImagesPerClass     int // Images of a batch, and of each class in it.
+	Dim                       int
+	Epochs, StepsPerEpoch     int
 }
 
 var presets = []Preset{
 	// A test that it runs: a few steps on a few classes, seconds per run. The numbers mean nothing.
 	drawn("smoke", []uint64{1, 2}, []uint64{1}, map[string]Size{
-		"minicar":  {8, 8, 4, 4, 32, 2, 4},
-		"minishop": {16, 16, 8, 2, 32, 2, 4},
-		"":         {0, 0, 2, 2, 32, 2, 4},
+		"minicar":  {8, 8, 16, 4, 32, 2, 4},
+		"minishop": {16, 16, 16, 2, 32, 2, 4},
+		"":         {0, 0, 4, 2, 32, 2, 4},
 	}),
 	// A first look: drawn images, a small pretrained network, about a quarter of a minute per run on two cores.
 	drawn("quick", []uint64{1, 2, 3}, []uint64{1}, map[string]Size{
-		"minicar":  {0, 0, 8, 8, 32, 24, 30},
-		"minishop": {0, 0, 16, 4, 32, 20, 30},
-		"":         {0, 0, 8, 8, 32, 24, 30},
+		"minicar":  {0, 0, 64, 8, 32, 24, 30},
+		"minishop": {0, 0, 64, 4, 32, 20, 30},
+		"":         {0, 0, 64, 8, 32, 24, 30},
 	}),
 	// A reliable order of the rules: as quick, with four times the steps and ten seeds. It takes a night, or a GPU.
 	drawn("full", []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []uint64{1, 2, 3}, map[string]Size{
-		"minicar":  {0, 0, 8, 8, 32, 96, 30},
-		"minishop": {0, 0, 16, 4, 32, 80, 30},
-		"":         {0, 0, 8, 8, 32, 96, 30},
+		"minicar":  {0, 0, 64, 8, 32, 96, 30},
+		"minishop": {0, 0, 64, 4, 32, 80, 30},
+		"":         {0, 0, 64, 8, 32, 96, 30},
 	}),
 	{ // The setting of the paper: ResNet-18, 60 epochs on the published data sets. It needs a GPU.
 		Name:        "paper",
@@ -99,11 +94,11 @@ var presets = []Preset{
 			Arch: string(backbone.ResNet18), Weights: train.Pretrained, Pad: 10,
 		}},
 		Sets: map[string]Size{ // An epoch is one pass over the training images.
-			"CUB":     {0, 0, 16, 8, 64, 60, 45},
-			"CAR":     {0, 0, 8, 16, 64, 60, 62},
-			"SOP":     {0, 0, 32, 4, 512, 60, 465},
-			"In-shop": {0, 0, 32, 4, 512, 60, 202},
-			"":        {0, 0, 16, 8, 64, 60, 60},
+			"CUB":     {0, 0, 128, 8, 64, 60, 45},
+			"CAR":     {0, 0, 128, 16, 64, 60, 62},
+			"SOP":     {0, 0, 128, 4, 512, 60, 465},
+			"In-shop": {0, 0, 128, 4, 512, 60, 202},
+			"":        {0, 0, 128, 8, 64, 60, 60},
 		},
 		Rate: paperRate,
 	},
@@ -166,12 +161,16 @@ func (p Preset) On(fineGrained, coarseGrained string) Preset {
 
 // sized returns a spec with the sizes of the preset for a data set.
 func (p Preset) sized(spec runs.Spec, data string) (runs.Spec, error) {
-	z, err := p.sizeOf(data)
+	z := p.sizeOf(data)
+	if z.ImagesPerClass < 1 || z.Batch%z.ImagesPerClass != 0 {
+		return spec, fmt.Errorf("%s: a batch of %d images with %d of each class: want a multiple of %d", data, z.Batch,
+			z.ImagesPerClass, z.ImagesPerClass)
+	}
 	spec.Size = cmp.Or(p.Size, spec.Size)
 	spec.TrainClasses, spec.TestClasses = z.TrainClasses, z.TestClasses
-	spec.ClassesPerBatch, spec.ImagesPerClass = z.ClassesPerBatch, z.ImagesPerClass
+	spec.ClassesPerBatch, spec.ImagesPerClass = z.Batch/z.ImagesPerClass, z.ImagesPerClass
 	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.Dim, z.Epochs, z.StepsPerEpoch
-	return spec, err
+	return spec, nil
 }
 
 // Light reports whether the preset's trainings on both data sets, on a number of devices, are light; see
@@ -198,25 +197,18 @@ func Of(s runs.Spec) string {
 	return "custom"
 }
 
-// sizeOf returns the size of a data set, by its name, with the preset's batch.
-func (p Preset) sizeOf(data string) (Size, error) {
-	z, known := p.Sets[data]
-	if !known {
-		z = p.Sets[""]
+// sizeOf returns the size of a data set, by its name.
+func (p Preset) sizeOf(data string) Size {
+	if z, known := p.Sets[data]; known {
+		return z
 	}
-	if p.ownBatch[data] {
-		return z, nil
-	}
-	return z.batch(p.Batch, p.ImagesPerClass)
+	return p.Sets[""]
 }
 
 // Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, Options, HeldOut,
 // seed, Memory, and which images are left out.
 func (p Preset) Has(s runs.Spec) bool {
-	z, err := p.sizeOf(s.Data)
-	size := Size{
-		s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
-	}
-	return err == nil && z == size && s.Size == cmp.Or(p.Size, p.Base.Size) && s.Arch == p.Base.Arch &&
+	size := Size{s.TrainClasses, s.TestClasses, s.Batch(), s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch}
+	return p.sizeOf(s.Data) == size && s.Size == cmp.Or(p.Size, p.Base.Size) && s.Arch == p.Base.Arch &&
 		s.Weights == p.Base.Weights && (s.Pad == p.Base.Pad || s.Augment != "")
 }

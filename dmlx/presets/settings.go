@@ -79,8 +79,9 @@ func (p Preset) With(s Settings) (Preset, error) {
 		p.change(!slices.Equal(s.Rates, p.Rates), "learning rates %s", list(s.Rates))
 		p.Rates = s.Rates
 	}
-	p.resize(s)
-	p.reshape(s)
+	if err := p.resize(s); err != nil {
+		return p, err
+	}
 	if s.Arch != "" || s.Weights != "" {
 		base, err := p.Base.WithStart(s.Arch, s.Weights)
 		if err != nil {
@@ -205,74 +206,42 @@ func (s Settings) check() error {
 			return err
 		}
 	}
-	return cmp.Or(errs.AtLeast("batch", s.Batch, 0), errs.AtLeast("images per class", s.ImagesPerClass, 0),
-		errs.AtLeast("embedding dimension", s.Dim, 0), errs.AtLeast("epochs", s.Epochs, 0),
-		errs.AtLeast("steps per epoch", s.StepsPerEpoch, 0), errs.AtLeast("image size", s.Size, 0))
+	return nil
 }
 
-// resize changes the image size, and the dimension and length of the trainings on all data sets.
-func (p *Preset) resize(s Settings) {
+// resize changes the image size, and the dimension, length and batches of the trainings on all data sets. Whether a
+// batch is a multiple of the images of a class is known once the data set is.
+func (p *Preset) resize(s Settings) error {
 	if s.Size != 0 {
 		p.change(s.Size != cmp.Or(p.Size, p.Base.Size), "images of %d pixels", s.Size)
 		p.Size = s.Size
 	}
+	p.Sets = maps.Clone(p.Sets)
 	for _, setting := range []struct {
-		text  string
-		value int
-		of    func(*Size) *int
+		name, text string
+		value      int
+		of         func(*Size) *int
 	}{
-		{"dimension", s.Dim, func(z *Size) *int { return &z.Dim }},
-		{"epoch", s.Epochs, func(z *Size) *int { return &z.Epochs }},
-		{"step per epoch", s.StepsPerEpoch, func(z *Size) *int { return &z.StepsPerEpoch }},
+		{"embedding dimension", counted(s.Dim, "dimension"), s.Dim, func(z *Size) *int { return &z.Dim }},
+		{"epochs", counted(s.Epochs, "epoch"), s.Epochs, func(z *Size) *int { return &z.Epochs }},
+		{"steps per epoch", counted(s.StepsPerEpoch, "step per epoch"), s.StepsPerEpoch,
+			func(z *Size) *int { return &z.StepsPerEpoch }},
+		{"batch", fmt.Sprintf("batches of %d", s.Batch), s.Batch, func(z *Size) *int { return &z.Batch }},
+		{"images per class", counted(s.ImagesPerClass, "image per class"), s.ImagesPerClass,
+			func(z *Size) *int { return &z.ImagesPerClass }},
 	} {
-		if setting.value == 0 {
-			continue
-		}
 		changed := false
-		p.Sets = maps.Clone(p.Sets)
 		for data, z := range p.Sets {
-			at := setting.of(&z)
-			changed = changed || *at != setting.value
-			*at = setting.value
-			p.Sets[data] = z
-		}
-		p.change(changed, "%s", counted(setting.value, setting.text))
-	}
-}
-
-// reshape changes the batches of all data sets. Whether a batch is a multiple of the images of a class is known once
-// the data set is, in [Size.batch].
-func (p *Preset) reshape(s Settings) {
-	if s.Batch == 0 && s.ImagesPerClass == 0 {
-		return
-	}
-	changed := func(of func(Size) int, value int) bool {
-		for data := range p.Sets {
-			if z, err := p.sizeOf(data); err != nil || of(z) != value {
-				return true
+			if at := setting.of(&z); setting.value != 0 {
+				changed = changed || *at != setting.value
+				*at = setting.value
+				p.Sets[data] = z
 			}
 		}
-		return false
+		p.change(changed, "%s", setting.text)
+		if err := errs.AtLeast(setting.name, setting.value, 0); err != nil {
+			return err
+		}
 	}
-	if s.Batch != 0 {
-		p.change(changed(func(z Size) int { return z.ClassesPerBatch * z.ImagesPerClass }, s.Batch), "batches of %d", s.Batch)
-	}
-	if s.ImagesPerClass != 0 {
-		p.change(changed(func(z Size) int { return z.ImagesPerClass }, s.ImagesPerClass), "%s",
-			counted(s.ImagesPerClass, "image per class"))
-	}
-	p.ownBatch = nil
-	p.Batch, p.ImagesPerClass = cmp.Or(s.Batch, p.Batch), cmp.Or(s.ImagesPerClass, p.ImagesPerClass)
-}
-
-// batch returns the size with a batch of so many images, so many of each class; 0 keeps either number.
-func (z Size) batch(images, perClass int) (Size, error) {
-	images = cmp.Or(images, z.ClassesPerBatch*z.ImagesPerClass)
-	z.ImagesPerClass = cmp.Or(perClass, z.ImagesPerClass)
-	if z.ImagesPerClass < 1 || images%z.ImagesPerClass != 0 {
-		return z, fmt.Errorf("a batch of %d images with %d of each class: want a multiple of %d", images, z.ImagesPerClass,
-			z.ImagesPerClass)
-	}
-	z.ClassesPerBatch = images / z.ImagesPerClass
-	return z, nil
+	return errs.AtLeast("image size", s.Size, 0)
 }
