@@ -167,25 +167,16 @@ func lossObjective(id, name string, of dmlx.LossFunc, perClass int) Objective {
 // Parse reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms"; a miner and exchanged
 // parts of a loss may follow: "loss ms, miner ms, pair=lin-ms".
 func Parse(text string) (Objective, error) {
-	if loss, is := strings.CutPrefix(text, "loss "); is {
-		return ParseLoss(loss)
-	}
-	return parseObjective(text, func(name string) (Objective, error) {
-		r, err := dmlx.ParseRule(name)
-		if err != nil {
-			return Objective{}, err
-		}
-		return ByRule(r)
-	})
-}
-
-// ParseLoss reads a loss, which a miner and exchanged parts may follow: "ms, miner ms, pair=lin-ms".
-func ParseLoss(text string) (Objective, error) { return parseObjective(text, namedLoss) }
-
-// parseObjective reads a rule or loss with what follows its name.
-func parseObjective(text string, named func(string) (Objective, error)) (Objective, error) {
 	fields := strings.Split(text, ", ")
-	o, err := named(strings.TrimSpace(fields[0]))
+	loss, is := strings.CutPrefix(fields[0], "loss ")
+	var o Objective
+	var r dmlx.Rule
+	var err error
+	if is {
+		o, err = namedLoss(strings.TrimSpace(loss))
+	} else if r, err = dmlx.ParseRule(strings.TrimSpace(fields[0])); err == nil {
+		o, err = ByRule(r)
+	}
 	if err != nil {
 		return Objective{}, err
 	}
@@ -204,6 +195,9 @@ func parseObjective(text string, named func(string) (Objective, error)) (Objecti
 	}
 	return o, nil
 }
+
+// ParseLoss reads a loss, which a miner and exchanged parts may follow: "ms, miner ms, pair=lin-ms".
+func ParseLoss(text string) (Objective, error) { return Parse("loss " + text) }
 
 // IsRule reports whether the objective is a rule and not a loss.
 func (o Objective) IsRule() bool { return o.Loss == "" }

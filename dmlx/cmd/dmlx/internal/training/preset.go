@@ -144,7 +144,17 @@ func (s *settingFlags) preset(a *cli.App) (p presets.Preset, seeds []uint64, err
 // allObjectives returns rules and losses by their names, each value of a parameter with several: "cos/lin/cir?tau=1,2".
 func allObjectives(rules, losses []string) (out []presets.Objective, err error) {
 	for i, names := range slices.Concat(rules, losses) {
-		for _, name := range eachValue(names) {
+		for left := []string{names}; len(left) > 0; {
+			name := left[0]
+			left = left[1:]
+			if at := several.FindStringSubmatchIndex(name); at != nil {
+				var each []string
+				for v := range strings.SplitSeq(name[at[2]:at[3]], ",") {
+					each = append(each, name[:at[2]]+v+name[at[3]:])
+				}
+				left = append(each, left...)
+				continue
+			}
 			o, err := objective(name, i < len(rules))
 			if err != nil {
 				return nil, err
@@ -157,17 +167,6 @@ func allObjectives(rules, losses []string) (out []presets.Objective, err error) 
 
 // several are the values of a parameter that has more than one.
 var several = regexp.MustCompile(`[?&][a-z-]+=([^ ,&]+(?:,[^ ,&]+)+)`)
-
-func eachValue(name string) (out []string) {
-	at := several.FindStringSubmatchIndex(name)
-	if at == nil {
-		return []string{name}
-	}
-	for v := range strings.SplitSeq(name[at[2]:at[3]], ",") {
-		out = append(out, eachValue(name[:at[2]]+v+name[at[3]:])...)
-	}
-	return out
-}
 
 // objective returns a rule or a loss by its name.
 func objective(name string, isRule bool) (objectives.Objective, error) {
