@@ -112,28 +112,18 @@ func (c Config) scheduled(rate float64, step int) float64 {
 
 // Validate reports what is wrong with a config without opening any images. [Config.Fits] checks it against a data
 // set.
-func (c Config) Validate() error {
-	err := c.validate()
-	if err == nil {
-		return nil
-	}
-	if c.Weights == Pretrained {
-		if _, missing := c.pretrained(); missing != nil {
-			return err // A file that can be put there makes it right.
+func (c Config) Validate() (err error) {
+	defer func() {
+		if err == nil {
+			return
 		}
-	}
-	return errs.Invalid(err)
-}
-
-// WithValuesOf returns the config with the functions of o, which has the same objective and model. A stored config has
-// only the identities of functions of the user's own, and these cannot be parsed.
-func (c Config) WithValuesOf(o Config) Config {
-	c.Objective, c.model = o.Objective, o.model
-	return c
-}
-
-// validate is [Config.Validate] with errors that are not marked.
-func (c Config) validate() error {
+		if c.Weights == Pretrained {
+			if _, missing := c.pretrained(); missing != nil {
+				return // A file that can be put there makes it right.
+			}
+		}
+		err = errs.Invalid(err)
+	}()
 	if err := c.Objective.Validate(); err != nil {
 		return err
 	}
@@ -167,8 +157,11 @@ func (c Config) validate() error {
 			"want at most %d dimensions, %d images in a batch and %d steps in all",
 			c.ClassesPerBatch, c.ImagesPerClass, c.Dim, c.Epochs, c.StepsPerEpoch, maxDim, most, most)
 	}
-	if err := c.Memory.validate(c.Batch()); err != nil {
-		return err
+	if c.Precision != "" && c.Precision != BFloat16 {
+		return fmt.Errorf("precision %q is unknown: use %s, or leave it empty for float32", c.Precision, BFloat16)
+	}
+	if m := c.MicroBatch; m != 0 && (m < 2 || c.Batch()%m != 0) {
+		return fmt.Errorf("micro-batches of %d images: want a divisor of the batch of %d, at least 2", m, c.Batch())
 	}
 	if c.LR <= 0 || math.IsNaN(c.LR) || math.IsInf(c.LR, 0) {
 		return fmt.Errorf("learning rate is %g, must be a positive number", c.LR)
@@ -179,14 +172,11 @@ func (c Config) validate() error {
 	return c.validateOptions()
 }
 
-func (m Memory) validate(batch int) error {
-	if m.Precision != "" && m.Precision != BFloat16 {
-		return fmt.Errorf("precision %q is unknown: use %s, or leave it empty for float32", m.Precision, BFloat16)
-	}
-	if m.MicroBatch != 0 && (m.MicroBatch < 2 || batch%m.MicroBatch != 0) {
-		return fmt.Errorf("micro-batches of %d images: want a divisor of the batch of %d, at least 2", m.MicroBatch, batch)
-	}
-	return nil
+// WithValuesOf returns the config with the functions of o, which has the same objective and model. A stored config has
+// only the identities of functions of the user's own, and these cannot be parsed.
+func (c Config) WithValuesOf(o Config) Config {
+	c.Objective, c.model = o.Objective, o.model
+	return c
 }
 
 // HasTriplets returns an error if no batch of a rule can have a triplet. Such a training would change nothing.

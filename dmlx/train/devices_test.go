@@ -634,7 +634,7 @@ func compileOnDevices(t *testing.T, trainer *Trainer, batchSize, size, dim int, 
 		if err := backbone.Init(step.weights, backbone.ResNet18, dim, 1); err != nil {
 			t.Fatal(err)
 		}
-		images, err := step.upload(batch{make([]byte, batchSize*size*size*3), make([]int32, batchSize)},
+		images, err := step.upload(batch{samples: make([]byte, batchSize*size*size*3), labels: make([]int32, batchSize)},
 			shapes.Make(dtypes.Uint8, size, size, 3))
 		if err != nil {
 			t.Fatal(err)

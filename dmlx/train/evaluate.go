@@ -296,16 +296,16 @@ func embedSamples(
 	devices := step.mesh.Size()
 	rows := (embedRows + devices - 1) / devices * devices
 	affine := step.mesh.Replicate(data.Affine())
-	for batch := range prefetch(copying, step.inBatches(rows, of, which), deviceBatch.free) {
+	for b := range prefetch(copying, step.inBatches(rows, of, which), batch.free) {
 		if ctx.Err() != nil {
-			batch.free()
+			b.free()
 			break
 		}
-		if batch.err != nil {
-			return nil, batch.err
+		if b.err != nil {
+			return nil, b.err
 		}
-		out, err := step.mesh.Call(step.exec, batch.images[0], affine)
-		batch.free()
+		out, err := step.mesh.Call(step.exec, b.images[0], affine)
+		b.free()
 		if err != nil {
 			return nil, err
 		}
@@ -327,8 +327,8 @@ func embedSamples(
 
 // inBatches copies samples to the devices, a number of rows at a time. The last batch is filled up with samples of the
 // batch before or zeros, whose embeddings the caller ignores.
-func (s *compiledStep) inBatches(rows int, of samples.Split, which []int) iter.Seq[deviceBatch] {
-	return func(yield func(deviceBatch) bool) {
+func (s *compiledStep) inBatches(rows int, of samples.Split, which []int) iter.Seq[batch] {
+	return func(yield func(batch) bool) {
 		shape := batchShape(rows, of.Shape())
 		one := int(of.Shape().ByteSize())
 		values := make([]byte, rows*one)
@@ -338,7 +338,7 @@ func (s *compiledStep) inBatches(rows int, of samples.Split, which []int) iter.S
 			if err == nil {
 				x, err = s.mesh.CopyRows(s.key.backend, shape, values)
 			}
-			if !yield(deviceBatch{images: []mesh.Value{x}, err: err}) {
+			if !yield(batch{images: []mesh.Value{x}, err: err}) {
 				return
 			}
 		}

@@ -112,7 +112,7 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 				}
 				for i := range steps {
 					pixels, labels := randomBatch(i)
-					images, err := e.upload(batch{pixels, labels}, shapes.Make(dtypes.Uint8, size, size, 3))
+					images, err := e.upload(batch{samples: pixels, labels: labels}, shapes.Make(dtypes.Uint8, size, size, 3))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -29,11 +30,15 @@ func (s *sampler) augment(step int) *samples.Augment {
 	return &samples.Augment{Augmentation: s.augmentation, Rand: sampling.Stream(s.Seed, sampling.Augment, uint64(step))}
 }
 
-// batch is the input of one step: samples, [B, Shape...], and their labels, [B].
+// batch is the input of one step: samples, [B, Shape...], and their labels, [B]; or the error of reading or copying it.
 type batch struct {
 	samples []byte
 	labels  []int32
+	images  []mesh.Value // The samples on the devices; see [compiledStep.upload].
+	err     error
 }
+
+func (b batch) free() { free(b.images) }
 
 // load reads and augments the samples of a step. classes numbers their labels.
 func (s *sampler) load(from samples.Split, classes map[int64]int32, step int) (batch, error) {

@@ -58,7 +58,16 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	out, err = s.run(ctx)
+	defer s.compiling.Wait()
+	if err = s.open(); err == nil {
+		if s.compilesAhead() {
+			s.compiling.Go(func() { _ = s.compileEvaluation() }) // If it fails, the evaluation compiles and returns the error.
+		}
+		err = s.train(ctx)
+	}
+	if err == nil {
+		out, err = s.finish(ctx)
+	}
 	if err == nil || errors.Is(err, ctx.Err()) {
 		t.keep(s.step)
 	} else { // The failure may have left its variables half updated.
@@ -125,20 +134,6 @@ func (s *session) selectData() error {
 			s.Data.Name)
 	}
 	return nil
-}
-
-func (s *session) run(ctx context.Context) (*Outcome, error) {
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	if s.compilesAhead() {
-		s.compiling.Go(func() { _ = s.compileEvaluation() }) // If it fails, the evaluation compiles and returns the error.
-		defer s.compiling.Wait()
-	}
-	if err := s.train(ctx); err != nil {
-		return nil, err
-	}
-	return s.finish(ctx)
 }
 
 // train performs the remaining epochs.
@@ -218,16 +213,34 @@ func trainSessions(
 // inputs are the inputs of the steps of a training.
 type inputs struct {
 	*session
-	batches <-chan deviceBatch
+	batches <-chan batch
 	affine  mesh.Value
 	held    // The settings.
 	pace    Pace
 }
 
-// inputs returns the inputs of the remaining steps.
+// inputs returns the inputs of the remaining steps. One goroutine reads images and another copies them to the devices;
+// both end with ctx.
 func (s *session) inputs(ctx context.Context) *inputs {
-	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
-	return &inputs{session: s, batches: batches, affine: s.step.mesh.Replicate(s.Data.Affine())}
+	read := prefetch(ctx, func(yield func(batch) bool) {
+		for step := s.state.Epoch * s.StepsPerEpoch; step < s.Steps(); step++ {
+			b, err := s.sampler.load(s.Data.Train, s.classes, step)
+			if b.err = err; !yield(b) || err != nil {
+				return
+			}
+		}
+	}, batch.free)
+	copied := prefetch(ctx, func(yield func(batch) bool) {
+		for b := range read {
+			if b.err == nil {
+				b.images, b.err = s.step.upload(b, s.Data.Train.Shape())
+			}
+			if b.samples = nil; !yield(b) {
+				return
+			}
+		}
+	}, batch.free)
+	return &inputs{session: s, batches: copied, affine: s.step.mesh.Replicate(s.Data.Affine())}
 }
 
 // next returns the inputs of a step, which must be the one after the last.
@@ -263,44 +276,6 @@ func (h *held) of(m *mesh.Mesh, values []float32) mesh.Value {
 	}
 	return h.on
 }
-
-// prepare returns the batches of the steps from … to−1 on the devices. One goroutine reads images and another copies
-// them; both end with ctx.
-func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch {
-	type hostBatch struct {
-		batch
-		err error
-	}
-	read := prefetch(ctx, func(yield func(hostBatch) bool) {
-		for step := from; step < to; step++ {
-			b, err := s.sampler.load(s.Data.Train, s.classes, step)
-			if !yield(hostBatch{b, err}) || err != nil {
-				return
-			}
-		}
-	}, func(hostBatch) {})
-	shape := s.Data.Train.Shape()
-	return prefetch(ctx, func(yield func(deviceBatch) bool) {
-		for b := range read {
-			var images []mesh.Value
-			if b.err == nil {
-				images, b.err = s.step.upload(b.batch, shape)
-			}
-			if !yield(deviceBatch{images, b.labels, b.err}) {
-				return
-			}
-		}
-	}, deviceBatch.free)
-}
-
-// deviceBatch is a batch on the device, or the error of copying it.
-type deviceBatch struct {
-	images []mesh.Value // See [compiledStep.upload].
-	labels []int32
-	err    error
-}
-
-func (u deviceBatch) free() { free(u.images) }
 
 // prefetch computes the values of a sequence in a goroutine: one value waits in the channel while the next is
 // computed. The goroutine ends with ctx; drop frees a value that nobody will receive.
