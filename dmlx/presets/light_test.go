@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -36,7 +35,7 @@ func TestLight(t *testing.T) {
 		t.Fatal(err)
 	}
 	for devices, want := range map[int]bool{0: true, 1: true, 4: false, train.AllDevices: false} {
-		if got := (runs.Job{Spec: spec, Devices: devices}).Light(); got != want {
+		if got := spec.Light(devices); got != want {
 			t.Errorf("on %d devices it is light: %v", devices, got)
 		}
 	}

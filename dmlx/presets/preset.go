@@ -174,10 +174,10 @@ func (p Preset) sized(spec runs.Spec, data string) (runs.Spec, error) {
 }
 
 // Light reports whether the preset's trainings on both data sets, on a number of devices, are light; see
-// [runs.Job.Light].
+// [runs.Spec.Light].
 func (p Preset) Light(devices int) bool {
 	for _, data := range []string{p.FineGrained, p.CoarseGrained} {
-		if spec, err := p.sized(p.Base, data); err != nil || !(runs.Job{Spec: spec, Devices: devices}).Light() {
+		if spec, err := p.sized(p.Base, data); err != nil || !spec.Light(devices) {
 			return false
 		}
 	}

@@ -34,7 +34,26 @@ func (j Job) Run(ctx context.Context, trainer *train.Trainer, store *Store, prog
 	if err := j.Spec.Ready(); err != nil {
 		return err
 	}
-	return task{Job: j, hash: j.Spec.Hash()}.run(ctx, trainer, store, progress)
+	trainer, err := j.on(trainer)
+	if err != nil {
+		return err
+	}
+	t := task{Job: j, hash: j.Spec.Hash()}
+	if j.Histograms {
+		_, err = computeHistograms(ctx, trainer, store, t, progress)
+	} else {
+		_, err = runTasks(ctx, trainer, store, []task{t}, progress)
+	}
+	return err
+}
+
+// on returns a trainer with the devices and the disk of the job.
+func (j Job) on(t *train.Trainer) (*train.Trainer, error) {
+	t, err := t.OnDevices(j.Devices)
+	if err == nil && j.Keep > 0 {
+		t = t.Keeping(j.Keep)
+	}
+	return t, err
 }
 
 // task is a job whose spec is [Spec.Ready], with its hash.
@@ -42,22 +61,6 @@ type task struct {
 	Job
 	hash   string
 	trains bool // Whether a run is trained for it. Progress counts these.
-}
-
-func (t task) run(ctx context.Context, trainer *train.Trainer, store *Store, progress func(Progress)) error {
-	trainer, err := trainer.OnDevices(t.Devices)
-	if err != nil {
-		return err
-	}
-	if t.Keep > 0 {
-		trainer = trainer.Keeping(t.Keep)
-	}
-	if t.Histograms {
-		_, err = computeHistograms(ctx, trainer, store, t, progress)
-	} else {
-		_, err = runTasks(ctx, trainer, store, []task{t}, progress)
-	}
-	return err
 }
 
 // Done reports whether the store has the output of the job. Bundled results do not count.
@@ -93,18 +96,15 @@ func (j Job) Check() error {
 }
 
 // Light reports whether XLA takes longer to compile a training of the spec for a CPU, 2 to 4 s, than the Go backend
-// takes for all of it: the small network, trained on at most 256 images of 32 × 32 pixels in all.
-func (s Spec) Light() bool {
-	return s.Arch == string(backbone.Small) && s.Model == "" && s.Head == "" &&
+// takes for all of it: the small network, trained on one device on at most 256 images of 32 × 32 pixels in all.
+func (s Spec) Light(devices int) bool {
+	return (devices == 0 || devices == 1) && s.Arch == string(backbone.Small) && s.Model == "" && s.Head == "" &&
 		s.Steps()*s.Batch()*s.Size*s.Size <= 256*32*32
 }
 
-// Light reports whether the job trains on one device, and its spec is light.
-func (j Job) Light() bool { return j.Spec.Light() && j.Devices <= 1 && j.Devices != train.AllDevices }
-
 // OpenTrainer returns the trainer of [train.OpenLight] if all jobs are light, and otherwise that of [train.Open].
 func OpenTrainer(jobs ...Job) (*train.Trainer, error) {
-	if len(jobs) == 0 || slices.ContainsFunc(jobs, func(j Job) bool { return !j.Light() }) {
+	if len(jobs) == 0 || slices.ContainsFunc(jobs, func(j Job) bool { return !j.Spec.Light(j.Devices) }) {
 		return train.Open()
 	}
 	return train.OpenLight()

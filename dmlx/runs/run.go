@@ -36,29 +36,18 @@ type Progress struct {
 func Run(
 	ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress),
 ) (*Result, error) {
-	all, err := RunTogether(ctx, trainer, store, []Spec{spec}, progress)
+	if err := spec.Ready(); err != nil {
+		return nil, err
+	}
+	all, err := runTasks(ctx, trainer, store, []task{{Job: Job{Spec: spec}, hash: spec.Hash()}}, progress)
 	if err != nil {
 		return nil, err
 	}
 	return all[0], nil
 }
 
-// RunTogether is [Run] for several specs, whose results it returns in their order. Heads that differ only in seed or
-// learning rate are trained side by side; see [train.Trainer.TrainTogether].
-func RunTogether(
-	ctx context.Context, trainer *train.Trainer, store *Store, specs []Spec, progress func(Progress),
-) (all []*Result, err error) {
-	tasks := make([]task, len(specs))
-	for i, spec := range specs {
-		if err := spec.Ready(); err != nil {
-			return nil, err
-		}
-		tasks[i] = task{Job: Job{Spec: spec}, hash: spec.Hash()}
-	}
-	return runTasks(ctx, trainer, store, tasks, progress)
-}
-
-// runTasks is [RunTogether] for specs that are [Spec.Ready].
+// runTasks is [Run] for several specs that are [Spec.Ready], whose results it returns in their order. They are trained by
+// [train.Trainer.TrainTogether].
 func runTasks(
 	ctx context.Context, trainer *train.Trainer, store *Store, tasks []task, progress func(Progress),
 ) (all []*Result, err error) {
@@ -72,9 +61,6 @@ func runTasks(
 				return nil, err
 			}
 			continue
-		}
-		if err := spec.FitsDevices(trainer.DeviceCount()); err != nil {
-			return nil, err
 		}
 		missing[hash] = spec
 	}
@@ -127,28 +113,6 @@ func runTasks(
 		results[t.ID] = r
 	}
 	return slice.Map(tasks, func(t task) *Result { return results[t.hash] }), nil
-}
-
-// sideBySide groups tasks of which [train.Trainer.TrainTogether] trains several at once, by their positions. A group
-// has at most 30, whose results are written together.
-func sideBySide(tasks []task) [][]int {
-	var groups [][]int
-	last := make(map[string]int)
-	for i, t := range tasks {
-		s := t.Spec
-		if s.Head == "" && (s.Model == "" || s.NetworkFile != "") {
-			continue
-		}
-		s.Seed, s.LR = 0, 0
-		key := string(s.Canonical())
-		at, known := last[key]
-		if !known || len(groups[at]) == 30 {
-			at, groups = len(groups), append(groups, nil)
-			last[key] = at
-		}
-		groups[at] = append(groups[at], i)
-	}
-	return slices.DeleteFunc(groups, func(g []int) bool { return len(g) < 2 })
 }
 
 // prepareDirectory creates the directory of a run and writes its spec. A directory that is damaged or belongs to

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
+	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -59,7 +61,7 @@ func RunAll(
 			continue
 		}
 		if slots[hash] == nil {
-			missing = append(missing, task{o.job(spec, false), hash, true})
+			missing = append(missing, task{Job{spec, false, o.Devices, o.Keep}, hash, true})
 		}
 		slots[hash] = append(slots[hash], i)
 	}
@@ -84,57 +86,94 @@ func RunAll(
 	return results, len(missing), nil
 }
 
-// job returns the job for a spec, as the options say.
-func (o Options) job(spec Spec, histograms bool) Job {
-	return Job{Spec: spec, Histograms: histograms, Devices: o.Devices, Keep: o.Keep}
-}
-
-// do does jobs of one kind, as many at once as the options say, so that the store has their results. The first error
-// stops all of them; it names the spec.
-func (o Options) do(
-	ctx context.Context, choose func() (*train.Trainer, error), store *Store, tasks []task,
-) error {
-	choose, err := o.submit(ctx, store, tasks, choose)
-	if err != nil {
+// do does jobs of one kind, as many at once as the options say, so that the store has their results. Heads that differ
+// only in seed or learning rate are trained side by side, at most 30, whose results are written together. The first
+// error stops all of them; it names the spec.
+func (o Options) do(ctx context.Context, choose func() (*train.Trainer, error), store *Store, tasks []task) error {
+	jobs := slice.Map(tasks, func(t task) Job { return t.Job })
+	if err := o.Check(ctx, store, jobs); err != nil {
 		return err
 	}
-	trainer, err := choose()
-	if err != nil {
-		return err
-	}
-	what, run, count := "", make([]int, len(tasks)), 0
-	for i, t := range tasks {
-		if t.Histograms {
-			what = "histograms of "
-		}
-		if t.trains {
-			count++
-			run[i] = count
-		}
-	}
-	if what == "" && o.RunProcess == nil && o.Submit == nil && o.Devices == 0 && trainer.DeviceCount() == 1 {
-		if err := o.trainGroups(ctx, trainer, store, tasks); err != nil {
+	if o.Submit != nil {
+		if err := o.Submit(ctx, jobs); err != nil {
 			return err
 		}
+		for _, j := range jobs {
+			if done, err := j.Done(store); err != nil {
+				return err
+			} else if !done {
+				return fmt.Errorf("run %s was submitted, but its result is not in %s", j.Spec.Hash(), store.Dir)
+			}
+		}
+		return nil
+	}
+	unlock, _, err := store.tryWriteLock(tasks[0].hash)
+	if err != nil { // The store cannot be written. Told before a backend is opened.
+		return err
+	}
+	unlock()
+	var trainer *train.Trainer // nil if other processes do the work.
+	if o.RunProcess == nil {
+		if trainer, err = choose(); err == nil {
+			trainer, err = jobs[0].on(trainer)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	together := o.RunProcess == nil && !jobs[0].Histograms && o.Devices == 0 && trainer.DeviceCount() == 1
+	var groups [][]task
+	last, number, count := make(map[string]int), make(map[string]int), 0
+	for _, t := range tasks {
+		if t.trains {
+			count++
+			number[t.hash] = count
+		}
+		key, s := t.hash, t.Spec
+		if together && (s.Head != "" || s.Model != "" && s.NetworkFile == "") {
+			s.Seed, s.LR = 0, 0
+			key = string(s.Canonical())
+		}
+		at, known := last[key]
+		if !known || len(groups[at]) == 30 {
+			at, groups = len(groups), append(groups, nil)
+			last[key] = at
+		}
+		groups[at] = append(groups[at], t)
 	}
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, o.Jobs))
 	var mu sync.Mutex
-	for i, t := range tasks {
+	for _, some := range groups {
 		if running.Err() != nil {
 			break
 		}
 		group.Go(func() error {
-			err := o.runTask(running, trainer, store, t, func(p Progress) {
-				if o.Progress == nil {
-					return
+			progress := func(p Progress) {
+				if o.Progress != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					p.Run, p.Runs = number[p.Hash], count
+					o.Progress(p)
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				p.Run, p.Runs = run[i], count
-				o.Progress(p)
-			})
-			return of(t.Spec, what, err)
+			}
+			what, first := "", some[0]
+			var err error
+			switch {
+			case first.Histograms:
+				what = "histograms of "
+			case len(some) > 1:
+				what = fmt.Sprintf("%d runs side by side from ", len(some))
+			}
+			switch {
+			case o.RunProcess != nil:
+				err = o.RunProcess(running, first.Job, progress)
+			case first.Histograms:
+				_, err = computeHistograms(running, trainer, store, first, progress)
+			default:
+				_, err = runTasks(running, trainer, store, some, progress)
+			}
+			return of(first.Spec, what, err)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -143,78 +182,39 @@ func (o Options) do(
 	return ctx.Err()
 }
 
+// Check returns an error if one of the jobs cannot be done, before the first of them is: if its spec is not valid, has
+// no triplets or does not fit its devices or its data set, or if another process cannot do it. Jobs that are done
+// elsewhere are not compared with their data set, which may be there alone. [RunAll] and [AllHistograms] call it for
+// the missing runs.
+func (o Options) Check(ctx context.Context, store *Store, jobs []Job) error {
+	checked := make(map[string]bool)
+	for _, j := range jobs {
+		s := j.Spec
+		err := cmp.Or(s.Ready(), s.HasTriplets(), s.FitsDevices(j.Devices))
+		if err == nil && (o.Submit != nil || o.RunProcess != nil) {
+			err = j.Check()
+		}
+		// Seeds, rules and rates do not matter to the data set.
+		key := fmt.Sprint(s.Data, s.DataDigest, s.Size, s.TrainClasses, s.TestClasses, s.HeldOut, s.Reading,
+			s.ClassesPerBatch, s.ImagesPerClass, s.Loss == "", s.Model, s.Head)
+		if err == nil && o.Submit == nil && !checked[key] {
+			checked[key] = true
+			var data *samples.Data
+			if data, _, err = TrainingData(s, store.dataOptions(ctx, s, o.Progress)); err == nil {
+				err = s.Config.Fits(data, s.HeldOut)
+			}
+		}
+		if err != nil {
+			return of(s, "", err)
+		}
+	}
+	return nil
+}
+
 // of returns an error with the spec that it is of. An interrupt stays as it is.
 func of(spec Spec, what string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return fmt.Errorf("%s%s on %s, seed %d: %w", what, spec.Objective.String(), spec.DataName(), spec.Seed, err)
-}
-
-// trainGroups trains those specs that can be trained side by side. The others, and their results, are left to [Run].
-func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store *Store, tasks []task) error {
-	for _, group := range sideBySide(tasks) {
-		var some []task
-		number := make(map[string]int)
-		for _, i := range group {
-			some = append(some, tasks[i])
-			number[tasks[i].hash] = i + 1
-		}
-		_, err := runTasks(ctx, trainer, store, some, func(p Progress) {
-			if p.Run, p.Runs = number[p.Hash], len(tasks); o.Progress != nil {
-				o.Progress(p)
-			}
-		})
-		if err != nil && !errors.Is(err, context.Canceled) {
-			err = fmt.Errorf("%s on %s, seeds side by side: %w", some[0].Spec.Objective, some[0].Spec.DataName(), err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// submit checks all jobs, and has them done elsewhere if the options say so. It returns the function that opens the
-// backend for this process, which opens none if other processes do the work.
-func (o Options) submit(
-	ctx context.Context, store *Store, tasks []task, choose func() (*train.Trainer, error),
-) (func() (*train.Trainer, error), error) {
-	jobs := slice.Map(tasks, func(t task) Job { return t.Job })
-	noBackend := func() (*train.Trainer, error) { return nil, nil }
-	if err := o.Check(ctx, store, jobs); err != nil {
-		return nil, err
-	}
-	if o.Submit == nil {
-		unlock, _, err := store.tryWriteLock(tasks[0].hash)
-		if err != nil { // The store cannot be written. Told before a backend is opened.
-			return nil, err
-		}
-		unlock()
-		if o.RunProcess != nil {
-			return noBackend, nil
-		}
-		return choose, nil
-	}
-	if err := o.Submit(ctx, jobs); err != nil {
-		return nil, err
-	}
-	for _, j := range jobs {
-		if done, err := j.Done(store); err != nil {
-			return nil, err
-		} else if !done {
-			return nil, fmt.Errorf("run %s was submitted, but its result is not in %s", j.Spec.Hash(), store.Dir)
-		}
-	}
-	return noBackend, nil
-}
-
-// runTask does a task, in a process of its own if the options say so. The store then has its result.
-func (o Options) runTask(
-	ctx context.Context, trainer *train.Trainer, store *Store, t task, progress func(Progress),
-) error {
-	if o.RunProcess == nil || o.Submit != nil {
-		return t.run(ctx, trainer, store, progress)
-	}
-	return o.RunProcess(ctx, t.Job, progress)
 }

@@ -68,7 +68,7 @@ func choose(open func() (*backend.Choice, error), light bool) func() (*backend.C
 // light reports whether the runs of all cells are light; see [runs.Spec.Light].
 func light(cells []paper.Cell) bool {
 	return !slices.ContainsFunc(cells, func(c paper.Cell) bool {
-		return len(c.Specs) == 0 || slices.ContainsFunc(c.Specs, func(s runs.Spec) bool { return !s.Light() })
+		return len(c.Specs) == 0 || slices.ContainsFunc(c.Specs, func(s runs.Spec) bool { return !s.Light(0) })
 	})
 }
 

@@ -144,7 +144,7 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 		if !found {
 			if trainer == nil {
 				open := t.Open
-				if spec.Light() {
+				if spec.Light(0) {
 					open = backend.OpenLight
 				}
 				choice, err := open()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -108,10 +107,7 @@ func (t *training) run(ctx context.Context) error {
 			}
 		}
 	}
-	light := !slices.ContainsFunc(specs, func(s runs.Spec) bool {
-		return !runs.Job{Spec: s, Devices: t.Devices}.Light()
-	})
-	if err := t.begin(t.preset, light); err != nil {
+	if err := t.begin(t.preset, specs[0].Light(t.Devices)); err != nil { // They differ in rule, loss and seed.
 		return err
 	}
 	if specs[0].DataDigest == unopened {
@@ -119,10 +115,28 @@ func (t *training) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(specs) == 1 && t.on.on == "" && !t.CachedOnly && !t.flags.Changed("out") && !t.flags.Changed("jobs") {
-		return t.trainOne(ctx, specs[0])
+	say := func() {}
+	one := len(specs) == 1 && t.on.on == "" && !t.CachedOnly && !t.flags.Changed("out") && !t.flags.Changed("jobs")
+	if t.show(""); one {
+		say = sync.OnceFunc(func() { t.say(specs[0]) })
+		t.IgnoreBundled, t.RunProcess = true, nil
+		t.Progress = func(p runs.Progress) {
+			say()
+			t.Line.Show("%s", progress.Training(p))
+		}
 	}
-	return t.trainSeveral(ctx, specs)
+	results, ran, err := runs.RunAll(ctx, t.open, t.store, specs, t.Options)
+	t.Line.End()
+	if err == nil && t.on.dryRun { // None is missing.
+		err = t.Submit(ctx, nil)
+	}
+	if err != nil {
+		return err
+	}
+	if say(); one {
+		return t.print(ctx, results)
+	}
+	return t.compare(ctx, results, ran)
 }
 
 // plan sets the preset, the seeds and the objectives.
@@ -192,17 +206,8 @@ func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
 	return specs, nil
 }
 
-// trainSeveral trains those of several runs that are missing and compares all.
-func (t *training) trainSeveral(ctx context.Context, specs []runs.Spec) error {
-	t.show("")
-	results, ran, err := runs.RunAll(ctx, t.open, t.store, specs, t.Options)
-	t.Line.End()
-	if err == nil && t.on.dryRun { // None is missing.
-		err = t.Submit(ctx, nil)
-	}
-	if err != nil {
-		return err
-	}
+// compare compares results, of which some were trained now and those that are missing are nil.
+func (t *training) compare(ctx context.Context, results []*runs.Result, ran int) error {
 	var hashes []string
 	for _, r := range results {
 		if r != nil {
@@ -210,41 +215,33 @@ func (t *training) trainSeveral(ctx context.Context, specs []runs.Spec) error {
 		}
 	}
 	if len(hashes) == 0 {
-		return fmt.Errorf("none of the %d runs is there: leave out --cached-only to train them", len(specs))
+		return fmt.Errorf("none of the %d runs is there: leave out --cached-only to train them", len(results))
 	}
 	return stored.PrintComparison(ctx, t.App, t.store, hashes, t.out, func(v map[string]any) string {
-		if v["trained"] = ran; len(hashes) < len(specs) {
-			return fmt.Sprintf("%d of %d runs are there", len(hashes), len(specs))
+		if v["trained"] = ran; len(hashes) < len(results) {
+			return fmt.Sprintf("%d of %d runs are there", len(hashes), len(results))
 		}
 		return fmt.Sprintf("%d runs, %d of them trained now", len(hashes), ran)
 	})
 }
 
-// trainOne trains a run and prints its result.
-func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
+// say says which run is trained.
+func (t *training) say(spec runs.Spec) {
 	rate := fmt.Sprintf("lr %g,", spec.LR)
 	if spec.HeadStart != "" {
 		rate = "rate and steps chosen on held-out classes, at most"
 	}
-	say := sync.OnceFunc(func() {
-		t.Logf("run %s: %s on %s, seed %d, %s %d steps of %d images", spec.Hash(), spec.Objective, spec.DataName(),
-			spec.Seed, rate, spec.Steps(), spec.Batch())
-	})
-	o := runs.Options{Devices: t.Devices, Keep: t.Keep, IgnoreBundled: true, Progress: func(p runs.Progress) {
-		say()
-		t.Line.Show("%s", progress.Training(p))
-	}}
-	results, _, err := runs.RunAll(ctx, t.open, t.store, []runs.Spec{spec}, o)
-	t.Line.End()
-	if err != nil {
-		return err
-	}
-	result := results[0]
-	say()
+	t.Logf("run %s: %s on %s, seed %d, %s %d steps of %d images", spec.Hash(), spec.Objective, spec.DataName(),
+		spec.Seed, rate, spec.Steps(), spec.Batch())
+}
+
+// print prints the only result.
+func (t *training) print(ctx context.Context, results []*runs.Result) error {
 	references, err := stored.References(ctx, t.App, t.store, results)
 	if err != nil {
 		return err
 	}
+	result := results[0]
 	dir := t.store.Path(result.Hash)
 	var above strings.Builder
 	for _, r := range references {
