@@ -45,7 +45,7 @@ func TestMadeElsewhere(t *testing.T) {
 	}
 	s, _ := runstest.Store(t)
 	calls := 0
-	o := runs.Options{Submit: func(ctx context.Context, jobs []runs.Job) error {
+	o := runs.Options{Devices: 1, Submit: func(ctx context.Context, jobs []runs.Job) error {
 		calls++
 		if len(jobs) != 2 || jobs[0].Histograms {
 			t.Errorf("jobs %+v", jobs)
