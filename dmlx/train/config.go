@@ -9,7 +9,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/optim"
-	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // Config says how a network is trained: its rule or loss, the weights that it starts from, the batches, the learning
@@ -186,10 +185,4 @@ func (c Config) HasTriplets() error {
 			c.ClassesPerBatch, c.ImagesPerClass))
 	}
 	return nil
-}
-
-// Fits returns an error if a config cannot be trained on a data set of which every heldOutEvery-th class is held out
-// (0: none): if there are too few classes or images for its batches, or too few held-out classes to measure.
-func (c Config) Fits(data *samples.Data, heldOutEvery int) error {
-	return (&session{Training: Training{Config: c, Data: data, HeldOut: heldOutEvery}}).selectData()
 }

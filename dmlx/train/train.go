@@ -114,6 +114,12 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 	return s, err
 }
 
+// Fits returns an error if a config cannot be trained on a data set of which every heldOutEvery-th class is held out
+// (0: none): if there are too few classes or images for its batches, or too few held-out classes to measure.
+func (c Config) Fits(data *samples.Data, heldOutEvery int) error {
+	return (&session{Training: Training{Config: c, Data: data, HeldOut: heldOutEvery}}).selectData()
+}
+
 // selectData prepares config and data for each other, and selects what is held out and the batches.
 func (s *session) selectData() error {
 	err := s.Data.Check()
