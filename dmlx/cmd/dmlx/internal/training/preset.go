@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -142,12 +143,21 @@ func (s *settingFlags) preset(a *cli.App) (p presets.Preset, seeds []uint64, err
 }
 
 // allObjectives returns rules and losses by their names, each value of a parameter with several: "cos/lin/cir?tau=1,2".
-func allObjectives(rules, losses []string) (out []presets.Objective, err error) {
-	for i, names := range slices.Concat(rules, losses) {
-		for left := []string{names}; len(left) > 0; {
-			name := left[0]
-			left = left[1:]
-			if at := several.FindStringSubmatchIndex(name); at != nil {
+// With labels, one may stand before a rule or loss: "Ours = cos/lin/cir?tau=2".
+func allObjectives(rules, losses []string, labels bool) (out []presets.Objective, err error) {
+	for i, row := range slices.Concat(rules, losses) {
+		label, name, found := strings.Cut(row, " = ")
+		if found = found && labels; !found {
+			label, name = "", row
+		}
+		label = strings.TrimSpace(label)
+		if found && label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return nil, cli.Usagef("row %q: want a label of printable characters before the =, as in \"Ours = cos/lin/cir\"",
+				row)
+		}
+		for left := []string{strings.TrimSpace(name)}; len(left) > 0; {
+			name, left = left[0], left[1:]
+			if at := several.FindStringSubmatchIndex(name); at != nil && label == "" {
 				var each []string
 				for v := range strings.SplitSeq(name[at[2]:at[3]], ",") {
 					each = append(each, name[:at[2]]+v+name[at[3]:])
@@ -155,11 +165,20 @@ func allObjectives(rules, losses []string) (out []presets.Objective, err error) 
 				left = append(each, left...)
 				continue
 			}
-			o, err := objective(name, i < len(rules))
-			if err != nil {
-				return nil, err
+			loss := strings.TrimPrefix(name, "loss ")
+			if i >= len(rules) {
+				name = "loss " + loss
 			}
-			out = append(out, presets.Objective{Objective: o})
+			o, err := objectives.Parse(name)
+			if i < len(rules) && (err != nil || !o.IsRule()) {
+				if _, noLoss := objectives.ParseLoss(loss); noLoss == nil {
+					err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
+				}
+			}
+			if err != nil {
+				return nil, cli.Usage(err)
+			}
+			out = append(out, presets.Objective{Objective: o, Label: label})
 		}
 	}
 	return out, nil
@@ -167,20 +186,3 @@ func allObjectives(rules, losses []string) (out []presets.Objective, err error) 
 
 // several are the values of a parameter that has more than one.
 var several = regexp.MustCompile(`[?&][a-z-]+=([^ ,&]+(?:,[^ ,&]+)+)`)
-
-// objective returns a rule or a loss by its name.
-func objective(name string, isRule bool) (objectives.Objective, error) {
-	loss := strings.TrimPrefix(name, "loss ")
-	if !isRule {
-		o, err := objectives.ParseLoss(loss)
-		return o, cli.Usage(err)
-	}
-	o, err := objectives.Parse(name)
-	if err == nil && o.IsRule() {
-		return o, nil
-	}
-	if _, noLoss := objectives.ParseLoss(loss); noLoss == nil {
-		err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
-	}
-	return o, cli.Usage(err)
-}

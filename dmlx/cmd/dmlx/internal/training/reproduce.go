@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -140,7 +139,7 @@ func (r *reproduction) plan(names []string) error {
 		return err
 	}
 	r.Seeds = seeds
-	rows, err := labeled(r.rules, r.losses)
+	rows, err := allObjectives(r.rules, r.losses, true)
 	if err != nil {
 		return err
 	}
@@ -189,27 +188,6 @@ func (r *reproduction) checkFlags() error {
 		return err
 	}
 	return cli.CheckOut(nil, r.bundled)
-}
-
-// labeled returns rules and losses, each of which may begin with a label: "Ours = cos/lin/cir?tau=2".
-func labeled(rules, losses []string) (out []presets.Objective, err error) {
-	for i, row := range slices.Concat(rules, losses) {
-		label, name, found := strings.Cut(row, " = ")
-		if !found {
-			label, name = "", row
-		}
-		label = strings.TrimSpace(label)
-		if found && label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			return nil, cli.Usagef("row %q: want a label of printable characters before the =, as in \"Ours = cos/lin/cir\"",
-				row)
-		}
-		o, err := objective(strings.TrimSpace(name), i < len(rules))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, presets.Objective{Objective: o, Label: label})
-	}
-	return out, nil
 }
 
 // missing returns the runs and histograms that each table or figure lacks.

@@ -74,7 +74,7 @@ func (s *rateSearch) run(ctx context.Context) error {
 	case s.file != "" && filepath.Ext(s.file) != ".toml":
 		return cli.Usagef("--write %s: want a name that ends in .toml", s.file)
 	}
-	objectives, err := allObjectives(s.rules, s.losses)
+	objectives, err := allObjectives(s.rules, s.losses, false)
 	if err != nil {
 		return err
 	}

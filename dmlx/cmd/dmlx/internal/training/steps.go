@@ -47,12 +47,22 @@ weights.safetensors, the weights and running averages after the last step.
 			if loss != "" && cmd.Flags().Changed("rule") {
 				return cli.Usagef("--rule and --loss are both given: want one of them")
 			}
-			o, err := objective(cmp.Or(loss, rule), loss == "")
-			if err == nil && tf.miner != "" {
-				o, err = o.WithMiner(tf.miner)
+			rules, losses := []string{rule}, []string(nil)
+			if loss != "" {
+				rules, losses = nil, []string{loss}
 			}
+			all, err := allObjectives(rules, losses, false)
 			if err != nil {
-				return cli.Usage(err)
+				return err
+			}
+			if len(all) > 1 {
+				return cli.Usagef("%s has several values of a parameter: want one", cmp.Or(loss, rule))
+			}
+			o := all[0].Objective
+			if tf.miner != "" {
+				if o, err = o.WithMiner(tf.miner); err != nil {
+					return cli.Usage(err)
+				}
 			}
 			options, err := tf.changed(train.Options{}, lr)
 			if err != nil {

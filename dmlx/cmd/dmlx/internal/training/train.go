@@ -158,7 +158,7 @@ func (t *training) plan() (err error) {
 	if t.seeds == nil {
 		t.seeds = []uint64{t.seed}
 	}
-	if t.objectives, err = allObjectives(t.rules, t.losses); err != nil {
+	if t.objectives, err = allObjectives(t.rules, t.losses, false); err != nil {
 		return err
 	}
 	if len(t.losses) == 0 && (given("exchange") || given("proxy-lr")) {
