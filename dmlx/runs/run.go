@@ -46,8 +46,8 @@ func Run(
 	return all[0], nil
 }
 
-// runTasks is [Run] for several specs that are [Spec.Ready], whose results it returns in their order. They are trained by
-// [train.Trainer.TrainTogether].
+// runTasks is [Run] for several specs that are [Spec.Ready], whose results it returns in their order. They are trained
+// by [train.Trainer.TrainTogether].
 func runTasks(
 	ctx context.Context, trainer *train.Trainer, store *Store, tasks []task, progress func(Progress),
 ) (all []*Result, err error) {
