@@ -20,7 +20,7 @@
 
   // A frame shows one part: #view=bench or #view=step3. A frame without an address has it in <body data-state="#view=bench&a=…">.
   const state = location.hash || document.body.dataset.state || "";
-  const part = /[#&]view=(\w+)/.exec(state)?.[1], shown = part && document.querySelector(`main > section#${part}`);
+  const part = /[#&]view=(\w+)/.exec(state)?.[1], shown = part && (part !== "try" || document.body.dataset.state) && document.querySelector(`main > section#${part}`); // The page alone has no kernel to train in.
   if (shown) {
     document.body.dataset.view = part;
     shown.hidden = false;
@@ -50,7 +50,7 @@
       await Bench.begin(engine, about, state);
       Learn.begin(engine);
     }
-    if (part === "try") await Try.begin(engine, about, state);
+    if (shown && part === "try") await Try.begin(engine, about, state);
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
       document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
     }

@@ -116,7 +116,7 @@ class Diagram {
       for (const level of levels) {
         const ink = dark(level) ? "#ffffff" : "#1c2530";
         const segments = contour(this.values, this.side, level), place = (s) => s.map(([i, j]) => [f.x + i * cell, f.y + f.size - j * cell]);
-        const line = segments.map(place), calm = segments.filter((s) => this.reach(s) < 2.5 * (levels[1] - levels[0])).map(place); // All lines meet at a jump.
+        const line = segments.map(place), calm = segments.filter((s) => this.reach(s) < levels[1] - levels[0]).map(place); // All lines meet at a jump.
         const label = number(level), spot = this.labelSpot(levels.length > 1 ? calm : line, f, pen.textWidth(label, 10.5), spots);
         if (spot) spots.push(spot);
         const half = spot ? pen.textWidth(label, 10.5) / 2 + 3 : 0;
