@@ -173,23 +173,20 @@ func contentsPage(times seconds, thumbnail func(Page) []byte) (document, error) 
 	attachments := map[string]any{}
 	for _, g := range Contents {
 		text += fmt.Sprintf("\n## %s\n\n%s\n\n", g.Title, g.About)
-		ruler := "|" + strings.Repeat(":--|", cards) + "\n"
+		// Without a head, a front end of ours lets cards flow into as many columns as there is room for.
+		text += strings.Repeat("| ", cards) + "|\n" + strings.Repeat("|:--", cards) + "|\n"
 		for row := range slices.Chunk(g.Pages, cards) {
-			pictures, titles := "|", "|"
 			for _, p := range row {
 				picture := ""
 				if thumb := thumbnail(p); thumb != nil {
 					kind := http.DetectContentType(thumb)
 					file := p.File + "." + path.Base(kind)
-					picture = fmt.Sprintf("[![%s](attachment:%s)](%s.ipynb)", p.Title, file, p.File)
+					picture = fmt.Sprintf("[![%s](attachment:%s)](%s.ipynb)<br>", p.Title, file, p.File)
 					attachments[file] = map[string]any{kind: base64.StdEncoding.EncodeToString(thumb)}
 				}
-				pictures += " " + picture + " |"
-				titles += fmt.Sprintf(" **[%s](%s.ipynb)**%s<br>%s |", p.Title, p.File, times.of(p), p.About)
+				text += fmt.Sprintf("| %s**[%s](%s.ipynb)**%s<br>%s ", picture, p.Title, p.File, times.of(p), p.About)
 			}
-			rest := strings.Repeat(" |", cards-len(row)) + "\n"
-			text += pictures + rest + ruler + titles + rest
-			ruler = "" // Of the group's first row: the others go on with its table.
+			text += strings.Repeat("| ", cards-len(row)) + "|\n"
 		}
 	}
 	text += "\nResults in one place: [what each page shows, costs and agrees with](README.md) · " +

@@ -370,12 +370,15 @@
     [data-jp-theme-light="false"] :is(.jp-needs-light-background, img[src^="data:image/jpeg"]) { filter: brightness(0.75); }
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
     .jp-RenderedImage { overflow-x: auto; }
-    .jp-RenderedMarkdown table:has(th img) { display: block; overflow-x: auto; }
-    .jp-RenderedMarkdown table:has(th img) tr { background: var(--jp-layout-color0) !important; }
-    .jp-RenderedMarkdown table:has(th img) :is(td, th) { min-width: 7rem; }
+    .jp-RenderedMarkdown table:has(td img) { display: grid; grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); }
+    .jp-RenderedMarkdown table:has(td img) :is(tbody, tr) { display: contents; }
+    .jp-RenderedMarkdown table:has(td img) :is(thead, td:empty) { display: none; }
     .jp-RenderedHTML table:has(td:nth-child(15)) :is(td, th) { padding: 2px !important; font-size: 11px; }
-    .jp-RenderedHTML table:has(td:nth-child(15)) th { font-size: 10px; }
-    @media (max-width: 50rem) { .jp-RenderedHTML :is(td, th) { padding: 2px 4px !important; } }
+    .jp-RenderedHTML table:has(td:nth-child(15)) :is(th, sub, sup) { font-size: 10px; }
+    @media (max-width: 62rem) {
+      .jp-RenderedHTML :is(td, th) { padding: 2px 4px !important; }
+      .jp-OutputPrompt, .jp-MarkdownCell .jp-InputPrompt { display: none; }
+    }
     .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
     .dmlx-still > div:last-child { cursor: pointer; color: var(--jp-content-link-color); }
     .dmlx-earlier { color: var(--jp-ui-font-color2); border-top: 1px solid var(--jp-border-color2); margin-top: 6px; }`;
