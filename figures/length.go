@@ -139,7 +139,7 @@ func Lengths(provenance string, sets ...scores.Group) (*Figure, error) {
 				m := cell.Mean()
 				lines[i].Values, lines[i].Recall = append(lines[i].Values, float64(l.steps[j])), append(lines[i].Recall, m)
 				if !math.IsNaN(m.Mean) {
-					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", l.title, rule, l.steps[j], m))
+					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", Plain(l.title), rule, l.steps[j], m))
 				}
 			}
 		}

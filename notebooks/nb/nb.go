@@ -115,7 +115,20 @@ func (c cleaned) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, figures.Markdown(fmt.Sprintf(fmt.FormatString(f, verb), c.value))) // It does not fail.
 }
 
-func say(text string) { display(bundle{"text/markdown": setSymbols(text), "text/plain": text}, nil) }
+func say(text string) {
+	display(bundle{"text/markdown": setSymbols(text), "text/plain": plain(text)}, nil)
+}
+
+// plain returns Markdown as text: formulas in symbols, and what is folded below its summary.
+func plain(markdown string) string {
+	unfolded := strings.NewReplacer("<details><summary>", "", "</summary>", ":", "\n\n</details>", "", "\n> ", "\n")
+	return symbol.ReplaceAllStringFunc(unfolded.Replace(markdown), func(s string) string {
+		if strings.HasPrefix(s, "$") {
+			return figures.Plain(s)
+		}
+		return strings.TrimPrefix(s, "\\")
+	})
+}
 
 // symbol matches one of the symbols that a PDF would lack, or what may have them as they are: an escaped character,
 // code, a formula.

@@ -88,6 +88,13 @@ func TestCaptions(t *testing.T) {
 	}
 }
 
+func TestPlain(t *testing.T) {
+	text := "A lead of $\\mathbf{e^{cos}}$ at $S_{ap} = \\rho$, \\$2 and `a$b`." + folded("In words", "x\\_1\n$P_+$")
+	if got, want := plain(text), "A lead of e^cos at S_ap = ρ, $2 and `a$b`.\n\nIn words:\n\nx_1\nP_+"; got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+}
+
 // The first update is shown at once, later ones at intervals, and the last one always.
 func TestProgressIsThrottled(t *testing.T) {
 	var mu sync.Mutex
