@@ -97,10 +97,11 @@ func sourceLine(file string, line int) string {
 // rate.
 type Training struct {
 	Rules  []dmlx.Rule // For example a custom rule.
-	Rows   []string    // Rules and losses to compare them with, as [objectives.Parse] reads them.
-	Preset string      // Empty for quick.
-	Data   string      // Empty for the preset's fine-grained data set.
-	Seed   uint64      // 0 for 1.
+	Rows   []string    // Rules and losses to compare them with, as [objectives.Parse] reads them, or of Own.
+	Own    []presets.Objective
+	Preset string // Empty for quick.
+	Data   string // Empty for the preset's fine-grained data set.
+	Seed   uint64 // 0 for 1.
 	// Epochs, if not 0, is a smaller number of epochs than the preset's, for a quick look. Such runs do not belong to
 	// the preset.
 	Epochs int
@@ -223,7 +224,7 @@ func (t Training) specs() ([]runs.Spec, error) {
 	}
 	data := cmp.Or(t.Data, preset.FineGrained)
 	check := func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) }
-	objectives, err := objectivesOf(check, t.Rules, t.Rows)
+	objectives, err := objectivesOf(check, t.Rules, t.Rows, t.Own)
 	if err != nil {
 		return nil, err
 	}
@@ -247,8 +248,8 @@ func (t Training) specs() ([]runs.Spec, error) {
 }
 
 // objectivesOf returns rules, which are checked first, and rows as objectives.
-func objectivesOf(check func(dmlx.Rule) (*dissect.Checked, error), rules []dmlx.Rule, rows []string) (
-	out []objectives.Objective, err error) {
+func objectivesOf(check func(dmlx.Rule) (*dissect.Checked, error), rules []dmlx.Rule, rows []string,
+	own []presets.Objective) (out []objectives.Objective, err error) {
 	for _, r := range rules {
 		checked, err := check(r)
 		if err == nil {
@@ -264,7 +265,7 @@ func objectivesOf(check func(dmlx.Rule) (*dissect.Checked, error), rules []dmlx.
 		out = append(out, o)
 	}
 	for _, row := range rows {
-		o, err := objectives.Parse(row)
+		o, err := rowOf(row, own)
 		if err != nil {
 			return nil, err
 		}

@@ -46,6 +46,8 @@ type TryIt struct {
 	// Rows are the rules and losses to tick, as [objectives.Parse] reads them; empty for the rules and losses that
 	// have a name. Ticked are those that are ticked at first; empty for the paper's best rule and cos/con/con.
 	Rows, Ticked []string
+	// Own are rules and losses of your own, such as one by [objectives.ByLoss], before the Rows and ticked at first.
+	Own []presets.Objective
 	// Data are the data sets to choose from, the first one at first; empty for the drawn ones, [datasets.Names].
 	Data []string
 	// Preset is that of the small network's training; empty for quick. A network trains for at most Epochs epochs, if
@@ -74,8 +76,15 @@ func (t TryIt) Run(ctx context.Context) error {
 	if len(t.Ticked) == 0 {
 		t.Ticked = []string{"cos-orth/lin-ms/cir", "cos/con/con"}
 	}
+	var own []string
+	for _, o := range t.Own {
+		if own = append(own, o.String()); slices.Contains(t.Rows, o.String()) {
+			return fmt.Errorf("try it: %s of your own has the name of a row; want another name", o)
+		}
+	}
+	t.Rows, t.Ticked = slices.Concat(own, t.Rows), slices.Concat(own, t.Ticked)
 	for _, row := range slices.Concat(t.Ticked, t.Rows) {
-		if _, err := objectives.Parse(row); err != nil {
+		if _, err := rowOf(row, t.Own); err != nil {
 			return fmt.Errorf("try it: a row: %w", err)
 		}
 		if !slices.Contains(t.Rows, row) {
@@ -152,6 +161,14 @@ func namedRows() (rows []string) {
 		rows = append(rows, "loss "+name)
 	}
 	return rows
+}
+
+// rowOf returns a row as an objective: one of the user's own, or one that has a name.
+func rowOf(row string, own []presets.Objective) (objectives.Objective, error) {
+	if i := slices.IndexFunc(own, func(o presets.Objective) bool { return o.String() == row }); i >= 0 {
+		return own[i].Objective, nil
+	}
+	return objectives.Parse(row)
 }
 
 // mostTicked is the number of rows that are told apart in a picture, beside the chosen rule.
@@ -390,7 +407,7 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, rows []string, data strin
 	if err != nil {
 		return err
 	}
-	objectives, err := objectivesOf(f.check, []dmlx.Rule{r}, rows)
+	objectives, err := objectivesOf(f.check, []dmlx.Rule{r}, rows, f.Own)
 	if err != nil {
 		return err
 	}
@@ -508,8 +525,8 @@ func (f *form) network(ctx context.Context, r dmlx.Rule, rows []string, data str
 		}
 		return trainer.Choice, nil
 	}
-	all, err := Training{Rules: []dmlx.Rule{r}, Rows: rows, Preset: f.Preset, Data: data, Epochs: f.Epochs, Store: f.Store,
-		Open: open}.Run(ctx)
+	all, err := Training{Rules: []dmlx.Rule{r}, Rows: rows, Own: f.Own, Preset: f.Preset, Data: data, Epochs: f.Epochs,
+		Store: f.Store, Open: open}.Run(ctx)
 	for _, one := range all {
 		if one.Result == nil {
 			continue

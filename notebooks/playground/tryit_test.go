@@ -13,7 +13,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/page"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -39,6 +41,18 @@ func tryForm(t *testing.T, store string, r dmlx.Rule) *form {
 			choice, err := backend.Open()
 			return train.New(choice), err
 		})}
+}
+
+// own is a loss of the user's own by a name.
+func own(t *testing.T, name string) []presets.Objective {
+	t.Helper()
+	l, err := objectives.ByLoss(objectives.LossFunction{Name: name, Of: func(b *dmlx.LossBatch) *Node {
+		return ReduceAllMean(Where(b.Positive, OneMinus(b.S), Where(b.Negative, Square(b.S), ZerosLike(b.S))))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []presets.Objective{{Objective: l}}
 }
 
 // try asks the form as the page does.
@@ -68,6 +82,7 @@ func TestTryIt(t *testing.T) {
 	}
 	store := t.TempDir()
 	f := tryForm(t, store, parse(t, "cos/con/con"))
+	f.Own, f.Ticked = own(t, "pairs"), append([]string{"loss pairs"}, ticked...)
 	if v := try(t, f, "", false); v["problem"] != "" || !strings.Contains(v["note"].(string), "press Train") ||
 		v["below"] != "" || v["more"] != false {
 		t.Errorf("at first: %+v", v)
@@ -75,14 +90,14 @@ func TestTryIt(t *testing.T) {
 	v := press(t, f, "train", false)
 	chart := v["chart"].(page.Object)
 	groups := chart["groups"].([]page.Object)
-	if v["problem"] != "" || !strings.Contains(v["note"].(string), "done") || len(groups) != 3 ||
-		groups[1]["name"] != "cos-orth/lin-ms/cir" || groups[2]["name"] != "loss ms" ||
+	if v["problem"] != "" || !strings.Contains(v["note"].(string), "done") || len(groups) != 4 ||
+		groups[1]["name"] != "loss pairs" || groups[2]["name"] != "cos-orth/lin-ms/cir" || groups[3]["name"] != "loss ms" ||
 		len(groups[1]["curves"].([][]float64)[1]) != 10 ||
 		!strings.Contains(chart["about"].(string), "2 seeds") || !(chart["reference"].(float64) > 0) {
 		t.Fatalf("trained: %+v", v)
 	}
 	rows, err := f.board.read()
-	if err != nil || len(rows) != 3 || len(rows[0].Curves) != 2 || len(rows[0].Recall) != 2 ||
+	if err != nil || len(rows) != 4 || len(rows[0].Curves) != 2 || len(rows[0].Recall) != 2 ||
 		len(rows[0].Curves[1]) != 10 || rows[0].Curves[1][9] != rows[0].Recall[1] {
 		t.Fatalf("leaderboard: %+v, %v", rows, err)
 	}
@@ -106,9 +121,9 @@ func TestTryIt(t *testing.T) {
 		"press": "train"}))); err == nil || !strings.Contains(err.Error(), "want at most 6") {
 		t.Errorf("too many rows: %v", err)
 	}
-	for _, wrong := range []TryIt{{Rows: []string{"cos/con"}}, {Ticked: []string{"loss nothing"}}} {
+	for _, wrong := range []TryIt{{Rows: []string{"cos/con"}}, {Ticked: []string{"loss nothing"}}, {Own: own(t, "ms")}} {
 		wrong.Store, wrong.Open = again.Store, backend.Open
-		if err := wrong.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "try it: a row: ") {
+		if err := wrong.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "try it: ") {
 			t.Errorf("%v, %v: %v", wrong.Rows, wrong.Ticked, err)
 		}
 	}
@@ -154,7 +169,7 @@ func TestTryTheNetwork(t *testing.T) {
 		t.Skip("trains")
 	}
 	f := tryForm(t, t.TempDir(), parse(t, "cos/con/con"))
-	f.Epochs = 1
+	f.Epochs, f.Own, f.Ticked = 1, own(t, "pairs"), []string{"loss pairs", "loss ms"}
 	v := press(t, f, "train", true)
 	if v["problem"] != "" || !strings.Contains(v["note"].(string), "the network is trained") ||
 		!strings.Contains(v["below"].(string), "the network") {
