@@ -33,7 +33,7 @@
     };
     addEventListener("message", ({source, data}) => {
       if (source !== frame.contentWindow || !data || data.dmlx !== "ready") return;
-      if (root.dataset.state !== "still") frame.style.cssText = `width:100%;height:${Math.min(Math.max(data.height, 200), 4000)}px;border:0`;
+      if (root.dataset.state !== "still") frame.style.cssText = `width:100%;height:${Math.min(Math.max(data.height, 200), data.scrolls ? 0.8 * innerHeight : 4000)}px;border:0`;
       if (swap.isConnected) return;
       swap.type = "button";
       swap.addEventListener("click", () => live(frame.hidden));

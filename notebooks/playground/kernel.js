@@ -37,7 +37,7 @@
     if (data.dmlx === "ask") send(data.text);
     if (data.dmlx === "state") send(JSON.stringify({state: data.state}));
     if (data.dmlx === "ready") {
-      frame.style.height = `${Math.min(Math.max(data.height, 120), 4000)}px`;
+      frame.style.height = `${Math.min(Math.max(data.height, 120), data.scrolls ? 0.8 * innerHeight : 4000)}px`;
       root.dataset.state = "ready";
     }
   });

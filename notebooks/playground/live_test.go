@@ -63,7 +63,7 @@ func TestLiveInBrowser(t *testing.T) {
 	}
 	var got struct {
 		Run, Picture, Reloaded, Restarted, Stranger, Exported shown
-		Outside, Errors                                       []string
+		Outside, Errors, Far                                  []string
 	}
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%s: %v", out, err)
@@ -80,6 +80,9 @@ func TestLiveInBrowser(t *testing.T) {
 		if k.got != k.want {
 			t.Errorf("%s: %+v; want %+v", what, k.got, k.want)
 		}
+	}
+	if len(got.Far) > 0 {
+		t.Errorf("controls that are not in view with a picture: %q", got.Far)
 	}
 	if len(got.Outside) > 0 || len(got.Errors) > 0 {
 		t.Errorf("requests to %q, errors of scripts %q", got.Outside, got.Errors)

@@ -119,7 +119,8 @@ if (parent !== window) {
   addEventListener("DOMContentLoaded", () => {
     const tell = () => {
       if (!document.body.dataset.ready) return;
-      parent.postMessage({dmlx: "ready", height: Math.ceil(document.body.getBoundingClientRect().height)}, "*");
+      const scrolls = document.body.dataset.view === "bench" && matchMedia("(max-width: 49.99rem)").matches; // Below a strip of pictures.
+      parent.postMessage({dmlx: "ready", scrolls, height: Math.ceil(document.body.getBoundingClientRect().height)}, "*");
     };
     new MutationObserver(tell).observe(document.body, {attributes: true, attributeFilter: ["data-ready"]});
     new ResizeObserver(tell).observe(document.body);

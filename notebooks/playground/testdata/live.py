@@ -72,6 +72,25 @@ def shown(page, seconds=60):
     }
 
 
+def far(page):
+    """The controls that are not in view together with a picture, in windows of some sizes."""
+    out = []
+    for width, height in ((390, 844), (880, 768), (930, 768), (1366, 768)):
+        page.set_viewport_size({"width": width, "height": height})
+        time.sleep(2)
+        room = page.locator(".jp-WindowedPanel-outer:visible").first.bounding_box()["height"]
+        out += [f"{width}: {name}" for name in [f for f in page.frames if "dmlx.html" in f.url][0].evaluate("""(room) => {
+            const box = (e) => e.getBoundingClientRect(), seen = (e) => box(e).top >= -1 && box(e).bottom <= innerHeight + 1;
+            return [...document.querySelectorAll("#bench .side select, #bench .side input[type=range], #bench .cards select")].filter((c) => {
+                if (!c.offsetParent) return false;
+                c.scrollIntoView({block: "end", behavior: "instant"});
+                return !seen(c) || ![...document.querySelectorAll("#bench .cards canvas")].some((m) =>
+                    seen(m) && Math.max(box(c).bottom, box(m).bottom) - Math.min(box(c).top, box(m).top) <= room);
+            }).map((c) => c.name);
+        }""", room)]
+    return out
+
+
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
     page = watched(browser, (base, "ws" + base[4:], "data:", "blob:"))
@@ -104,6 +123,7 @@ with sync_playwright() as playwright:
     found["reloaded"] = shown(page)
     ask(f"api/kernels/{session['kernel']['id']}/restart", "POST")
     found["restarted"] = shown(page)
+    found["far"] = far(page)
     page.close()
 
     with open(os.path.join(folder, os.path.basename(notebook))) as f:

@@ -377,7 +377,7 @@
     .jp-RenderedHTML table:has(td:nth-child(15)) :is(th, sub, sup) { font-size: 10px; }
     @media (max-width: 62rem) {
       .jp-RenderedHTML :is(td, th) { padding: 2px 4px !important; }
-      .jp-OutputPrompt, .jp-MarkdownCell .jp-InputPrompt { display: none; }
+      .jp-OutputPrompt, .jp-OutputArea-promptOverlay, .jp-MarkdownCell .jp-InputPrompt { display: none; }
     }
     .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
     .dmlx-still > div:last-child { cursor: pointer; color: var(--jp-content-link-color); }
