@@ -95,6 +95,14 @@ def story(page):
         until(page, f"() => document.querySelector('#step{step} .challenge.solved')",
               f"the challenge of step {step} is not solved: " + page.locator(f"#step{step} .result").inner_text())
     assert page.locator(".dots a.solved").count() == 8
+    jumps = page.evaluate("""() => [...views].filter((v) => v.name.startsWith("mask-")).flatMap((v) => {
+        const p = v.picture, f = p.frame(v.width, v.height), spots = [];
+        p.labelSpot = (...args) => { const spot = Diagram.prototype.labelSpot.apply(p, args); if (spot) spots.push(spot); return spot; };
+        v.draw();
+        delete p.labelSpot;
+        return spots.map(([x, y]) => { const near = [-3, 0, 3].flatMap((dx) => [-3, 0, 3].map((dy) => p.valueAt(f.sx(x + dx), f.sy(y + dy)))); return Math.max(...near) - Math.min(...near); });
+    })""")
+    assert jumps and max(jumps) < 0.2, f"labels of step 7's contours stand on jumps of {jumps}"
 
 
 def controls(page):
@@ -213,6 +221,17 @@ def flow(page):
     steps = page.evaluate("() => Bench.a.player.steps")
     page.get_by_role("group", name="Flow").get_by_role("button", name="Step").click()
     until(page, f"() => Bench.a.player.steps === {steps + 1}", "a step is not one step")
+    least = page.evaluate("""async () => {
+        const all = [...document.querySelectorAll("#bench .cards canvas")], until = performance.now() + 1500, seen = [];
+        for (let k = 0; performance.now() < until; k++) {
+            if (k % 20 === 0) [() => Bench.flow(true), () => Bench.flow(false), () => Bench.a.player.step()][k / 20 % 3]();
+            await new Promise(requestAnimationFrame);
+            seen.push(...all.map((c) => Number(getComputedStyle(c).opacity)));
+        }
+        Bench.flow(false);
+        return Math.min(...seen);
+    }""")
+    assert least == 1, f"pictures fade to {least} in a flow"
     lengths = page.evaluate("() => { const p = Bench.a.player, d = p.start.dim; return [...Array(p.start.n).keys()].map((i) => Math.hypot(...p.F.slice(i * d, (i + 1) * d))); }")
     assert all(abs(x - 1) < 1e-4 for x in lengths), "points leave the sphere"
     page.get_by_role("button", name="Compare two").click()
@@ -573,9 +592,11 @@ def motion(browser):
 
 
 def frames(page):
-    page.goto("about:blank")
-    page.goto(base + "#view=loading")  # No section: the whole page.
-    page.wait_for_selector("body[data-ready]")
+    for view in ("loading", "try"):  # No section, and one that needs a kernel: the whole page.
+        page.goto("about:blank")
+        page.goto(base + f"#view={view}")
+        page.wait_for_selector("body[data-ready]")
+        assert page.locator("#bench").is_visible() and not page.locator("#try").is_visible(), f"view={view} leaves something out"
     for view in ("bench", "step6"):
         page.goto("about:blank")
         page.goto(base + f"#view={view}&a=cos/lin/cir")
