@@ -537,6 +537,7 @@ const Bench = {
 
   flow(on) {
     this.look("swarm");
+    if (on) this.cards.removeAttribute("data-busy"); // Of an answer that is still under way.
     this.each((side) => {
       if (!on) side.player.pause();
       else if (this.startFlow(side)) side.player.play();
