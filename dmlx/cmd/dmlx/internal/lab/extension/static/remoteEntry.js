@@ -374,9 +374,11 @@
     .jp-RenderedMarkdown table:has(td img) :is(tbody, tr) { display: contents; }
     .jp-RenderedMarkdown table:has(td img) :is(thead, td:empty) { display: none; }
     .jp-RenderedHTML table:has(td:nth-child(15)) :is(td, th) { padding: 2px !important; font-size: 11px; }
-    .jp-RenderedHTML table:has(td:nth-child(15)) :is(th, sub, sup) { font-size: 10px; }
+    .jp-RenderedHTML table:has(td:nth-child(15)) th { font-size: 10px; }
+    .jp-RenderedHTML table :is(sub, sup) { font-size: max(10px, 0.8em); }
     @media (max-width: 62rem) {
       .jp-RenderedHTML :is(td, th) { padding: 2px 4px !important; }
+      .jp-RenderedHTML table:has(td:nth-child(11)) :is(td, th) { padding: 2px !important; }
       .jp-OutputPrompt, .jp-OutputArea-promptOverlay, .jp-MarkdownCell .jp-InputPrompt { display: none; }
     }
     .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
