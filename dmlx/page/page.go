@@ -106,13 +106,11 @@ func assemble(files fs.FS, program, support []byte) (*Page, error) {
 	p.Files["worker.js"] = bytes.Join([][]byte{support, p.Files["worker.js"]}, []byte("\n"))
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(program)
+		err = errors.Join(err, w.Close())
+	}
 	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(program); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
 		return nil, err
 	}
 	p.Files["main.wasm.gz"] = packed.Bytes()

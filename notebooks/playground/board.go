@@ -2,6 +2,7 @@ package playground
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,4 +79,16 @@ func (b board) table() (*figures.Table, error) {
 			fmt.Sprintf("%g", r.LR), r.Backend))
 	}
 	return t, nil
+}
+
+// html returns the leaderboard as HTML, with a link that saves it as CSV; empty without rows.
+func (b board) html() (string, error) {
+	t, err := b.table()
+	if err != nil || t == nil {
+		return "", err
+	}
+	shown, err := figures.Bytes(t, "html")
+	csv, failed := figures.Bytes(t, "csv")
+	return fmt.Sprintf(`%s<a download="leaderboard.csv" href="data:text/csv;base64,%s">`+
+		`Save the leaderboard as CSV</a>`, shown, base64.StdEncoding.EncodeToString(csv)), errors.Join(err, failed)
 }

@@ -96,8 +96,10 @@ func sourceLine(file string, line int) string {
 // Training trains rules one after the other and draws their progress. The runs differ only in the rule and its learning
 // rate.
 type Training struct {
-	Rules  []dmlx.Rule // For example a custom rule.
-	Rows   []string    // Rules and losses to compare them with, as [objectives.Parse] reads them, or of Own.
+	Rules []dmlx.Rule // For example a custom rule.
+	Rows  []string    // Rules and losses to compare them with, as [objectives.Parse] reads them, or of Own.
+	// Own are rules and losses of your own, perhaps with a learning rate, as rows name them. Other rates are the
+	// preset's; that of a custom rule is its rate for cos/con/con divided by the rule's scale (see [dissect.Checked]).
 	Own    []presets.Objective
 	Preset string // Empty for quick.
 	Data   string // Empty for the preset's fine-grained data set.
@@ -105,11 +107,8 @@ type Training struct {
 	// Epochs, if not 0, is a smaller number of epochs than the preset's, for a quick look. Such runs do not belong to
 	// the preset.
 	Epochs int
-	// Rates are learning rates by index in Rules and then Rows; others are the preset's. For a custom rule that is its
-	// rate for cos/con/con divided by the rule's scale (see [dissect.Checked]).
-	Rates map[int]float64
-	Store *runs.Store
-	Open  func() (*backend.Choice, error) // Called if a run has to be trained.
+	Store  *runs.Store
+	Open   func() (*backend.Choice, error) // Called if a run has to be trained.
 }
 
 // Trained is one run of a [Training].
@@ -229,9 +228,8 @@ func (t Training) specs() ([]runs.Spec, error) {
 		return nil, err
 	}
 	var specs []runs.Spec
-	for i, o := range objectives {
-		// The same run as that of a row of a table.
-		spec, err := preset.ObjectiveSpec(data, presets.Objective{Objective: o, LR: t.Rates[i]}, cmp.Or(t.Seed, 1))
+	for _, o := range objectives {
+		spec, err := preset.ObjectiveSpec(data, o, cmp.Or(t.Seed, 1)) // The same run as that of a row of a table.
 		if err != nil {
 			return nil, err
 		}
@@ -249,7 +247,7 @@ func (t Training) specs() ([]runs.Spec, error) {
 
 // objectivesOf returns rules, which are checked first, and rows as objectives.
 func objectivesOf(check func(dmlx.Rule) (*dissect.Checked, error), rules []dmlx.Rule, rows []string,
-	own []presets.Objective) (out []objectives.Objective, err error) {
+	own []presets.Objective) (out []presets.Objective, err error) {
 	for _, r := range rules {
 		checked, err := check(r)
 		if err == nil {
@@ -262,7 +260,7 @@ func objectivesOf(check func(dmlx.Rule) (*dissect.Checked, error), rules []dmlx.
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, o)
+		out = append(out, presets.Objective{Objective: o})
 	}
 	for _, row := range rows {
 		o, err := rowOf(row, own)

@@ -92,7 +92,7 @@ func TestTrainingBadInput(t *testing.T) {
 		{"NaN", func(tr *Training) { tr.Rules[0] = nan }, "triplet weight root: on a random batch, T is "},
 		{"preset", func(tr *Training) { tr.Preset = "huge" }, `no preset "huge"`},
 		{"epochs", func(tr *Training) { tr.Epochs = 99 }, "want at most the 2 of preset smoke"},
-		{"rate", func(tr *Training) { tr.Rates = map[int]float64{0: -1} }, "learning rate is -1"},
+		{"rate", func(tr *Training) { tr.Own, tr.Rows = rated(t, -1), []string{"loss pairs"} }, "learning rate is -1"},
 		{"data", func(tr *Training) { tr.Data = "nowhere" }, "nowhere"},
 	} {
 		tr := training(t, hinge(1))
@@ -103,10 +103,10 @@ func TestTrainingBadInput(t *testing.T) {
 		}
 	}
 	// A run that diverges says so in its result, and the training continues.
-	tr := training(t, hinge(1), parse(t, "cos/con/con"))
-	tr.Rates = map[int]float64{0: 1e30}
+	tr := training(t, parse(t, "cos/con/con"))
+	tr.Own, tr.Rows = rated(t, 1e30), []string{"loss pairs", "cos/con/con"}
 	runs, err := tr.Run(t.Context())
-	if err != nil || !strings.Contains(runs[0].Result.Diverged, "not finite from step") || runs[1].Result.Diverged != "" {
+	if err != nil || !strings.Contains(runs[1].Result.Diverged, "not finite from step") || runs[2].Result.Diverged != "" {
 		t.Fatalf("%+v, %v", runs, err)
 	}
 	// A stopped training keeps its finished epochs.

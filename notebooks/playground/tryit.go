@@ -3,7 +3,6 @@ package playground
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +23,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/npy"
-	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/pretrain"
@@ -43,7 +41,7 @@ import (
 type TryIt struct {
 	// Rule is the rule at first. Its custom parts can be chosen beside the paper's.
 	Rule dmlx.Rule
-	// Rows are the rules and losses to tick, as [objectives.Parse] reads them; empty for the rules and losses that
+	// Rows are the rules and losses to tick, as [presets.Named] reads them; empty for the rules and losses that
 	// have a name. Ticked are those that are ticked at first; empty for the paper's best rule and cos/con/con.
 	Rows, Ticked []string
 	// Own are rules and losses of your own, such as one by [objectives.ByLoss], before the Rows and ticked at first.
@@ -164,11 +162,11 @@ func namedRows() (rows []string) {
 }
 
 // rowOf returns a row as an objective: one of the user's own, or one that has a name.
-func rowOf(row string, own []presets.Objective) (objectives.Objective, error) {
+func rowOf(row string, own []presets.Objective) (presets.Objective, error) {
 	if i := slices.IndexFunc(own, func(o presets.Objective) bool { return o.String() == row }); i >= 0 {
-		return own[i].Objective, nil
+		return own[i], nil
 	}
-	return objectives.Parse(row)
+	return presets.Named(row).Parsed()
 }
 
 // mostTicked is the number of rows that are told apart in a picture, beside the chosen rule.
@@ -199,10 +197,7 @@ func (f *form) panel() (panel, error) {
 				f.start(f.Rule, f.Ticked, f.Data[0], false)
 				f.wait(math.MaxInt64)
 			}
-			table, err := f.board.table()
-			if err == nil && table != nil {
-				out.below, err = tableHTML(table)
-			}
+			out.below, err = f.board.html()
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if err == nil && f.problem != "" {
@@ -241,13 +236,9 @@ func (f *form) try(args []byte) (page.Object, error) {
 		}
 		f.start(r, q.Rows, q.Data, q.Network)
 	}
-	var table *figures.Table
-	if err == nil {
-		table, err = f.board.table()
-	}
 	below := ""
-	if err == nil && table != nil {
-		below, err = tableHTML(table)
+	if err == nil {
+		below, err = f.board.html()
 	}
 	if err != nil {
 		return nil, err
@@ -414,7 +405,7 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, rows []string, data strin
 	specs := make([][]runs.Spec, len(objectives))
 	for i, o := range objectives {
 		for _, seed := range p.Seeds {
-			spec, err := p.ObjectiveSpec("", presets.Objective{Objective: o}, seed)
+			spec, err := p.ObjectiveSpec("", o, seed)
 			if err != nil {
 				return err
 			}
@@ -544,20 +535,6 @@ func (f *form) network(ctx context.Context, r dmlx.Rule, rows []string, data str
 		f.say("%s on %s: the network is trained", r.Name(), data)
 	}
 	return err
-}
-
-// tableHTML returns a table with a link that saves it as CSV.
-func tableHTML(t *figures.Table) (string, error) {
-	shown, err := figures.Bytes(t, "html")
-	if err != nil {
-		return "", err
-	}
-	csv, err := figures.Bytes(t, "csv")
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf(`%s<a download="leaderboard.csv" href="data:text/csv;base64,%s">`+
-		`Save the leaderboard as CSV</a>`, shown, base64.StdEncoding.EncodeToString(csv)), nil
 }
 
 // tried is a row of the leaderboard.

@@ -55,6 +55,14 @@ func own(t *testing.T, name string) []presets.Objective {
 	return []presets.Objective{{Objective: l}}
 }
 
+// rated is a loss of the user's own with a learning rate.
+func rated(t *testing.T, lr float64) []presets.Objective {
+	t.Helper()
+	all := own(t, "pairs")
+	all[0].LR = lr
+	return all
+}
+
 // try asks the form as the page does.
 func try(t *testing.T, f *form, press string, network bool) page.Object {
 	t.Helper()

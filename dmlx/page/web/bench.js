@@ -34,12 +34,7 @@ class Side {
     this.input = el("input", {type: "text", "aria-label": "Name", spellcheck: "false", autocomplete: "off", onchange: () => this.read(this.input.value.trim())});
     const named = choice({label: "start from", name: "alias", value: "", options: [["", "a named rule …"], ...about.aliases.map((a) => [a.name, `${a.name} (${a.rule})`])],
       on: (v) => { if (v) this.read(v); named.set(""); }});
-    this.parts = {};
-    for (const [key, label, list] of [["direction", "direction", about.directions], ["pair", "pair weight", about.pairs], ["triplet", "triplet weight", about.triplets],
-      ["mask", "mask", [{name: ""}, ...about.masks]]]) {
-      this.parts[key] = choice({label, name: key, value: this.rule[key], options: list.map((p) => [p.name, p.name || "none"]),
-        on: (v) => { this.rule[key] = v; this.changed(); }});
-    }
+    this.parts = partChoices(about, this.rule, (key, v) => { this.rule[key] = v; this.changed(); });
     this.help = el("dl");
     this.sliders = {};
     for (const o of about.options) {
@@ -48,9 +43,9 @@ class Side {
     }
     this.switches = {};
     const checks = about.switches.map((s) => {
-      const id = `c${++ids}`, box = el("input", {type: "checkbox", id, name: s.name, onchange: () => { this.rule.options[s.name] = box.checked; this.changed(); }});
-      this.switches[s.name] = box;
-      return el("div.check", {}, box, el("label", {for: id}, s.title + (s.help ? `: ${s.help}` : "")));
+      const c = check({label: s.title + (s.help ? `: ${s.help}` : ""), name: s.name, on: (yes) => { this.rule.options[s.name] = yes; this.changed(); }});
+      this.switches[s.name] = c.box;
+      return c.root;
     });
     this.ruleControls = el("div.rule", {}, named.root, ...Object.values(this.parts).map((c) => c.root), ...Object.values(this.sliders).map((s) => s.root),
       el("details", {}, el("summary", {}, "What these parts do"), this.help), el("details", {}, el("summary", {}, "Conventions"), ...checks));
@@ -86,10 +81,7 @@ class Side {
     this.lossParameters.replaceChildren(...about.parameters.map((p) => {
       const value = p.switch ? Boolean(parameters[p.name] ?? p.default) : parameters[p.name] ?? p.default;
       this.loss.parameters[p.name] = value;
-      if (p.switch) {
-        const id = `c${++ids}`, box = el("input", {type: "checkbox", id, checked: value, onchange: () => { this.loss.parameters[p.name] = box.checked; this.changed(); }});
-        return el("div.check", {}, box, el("label", {for: id}, p.name));
-      }
+      if (p.switch) return check({label: p.name, name: p.name, value, on: (yes) => { this.loss.parameters[p.name] = yes; this.changed(); }}).root;
       return slider({label: p.name, name: p.name, help: p.want && `${p.name}: ${p.want}`, min: p.min, max: p.max, step: p.step, value,
         on: (v) => { this.loss.parameters[p.name] = v; this.changed(true); }, settle: () => this.changed()}).root;
     }));
@@ -245,8 +237,7 @@ class Side {
     swarm.triplets = r.triplets;
     swarm.title = r.dim === 2 ? "Embeddings on the circle" : r.dim === 3 ? "Embeddings on the sphere" : `Embeddings: main directions of ${r.dim}`;
     this.bench.light();
-    for (const kind of KINDS) this.views[kind].draw();
-    timing.drawn();
+    drawAll(...Object.values(this.views));
     this.readouts(r, one);
   }
 
@@ -350,12 +341,12 @@ const Bench = {
       on: (v) => { state.show = v; this.look("diagram"); this.each((s) => { s.levels = null; s.show(); }); this.remember(); }});
     this.low = choice({label: "from", name: "low", value: "0", options: [["0", "0"], ["-1", "−1"]], help: "Lowest similarity of the diagram",
       on: (v) => { state.low = Number(v); this.look("diagram"); this.each((s) => { s.levels = null; s.update("diagram", "arrows"); }); this.remember(); }});
-    const arrows = this.arrows = el("input", {type: "checkbox", id: "arrows", checked: true, onchange: () => { state.arrows = arrows.checked; this.each((s) => s.update("arrows")); this.remember(); }});
+    const arrows = check({label: "arrows", id: "arrows", value: true, on: (yes) => { state.arrows = yes; this.each((s) => s.update("arrows")); this.remember(); }});
     // Controls of one picture stand beside it.
-    const shared = this.shared = el("input", {type: "checkbox", id: "shared", onchange: () => { state.shared = shared.checked; this.each((s) => s.result && s.show()); this.remember(); }});
-    this.sharedBox = el("span.check", {}, shared, el("label", {for: "shared"}, "one scale"));
+    const shared = check({label: "one scale", id: "shared", on: (yes) => { state.shared = yes; this.each((s) => s.result && s.show()); this.remember(); }});
+    Object.assign(this, {arrows: arrows.box, shared: shared.box, sharedBox: shared.root});
     this.tools = {
-      diagram: el("div.controls", {role: "group", "aria-label": "Diagram"}, this.show.root, this.low.root, el("span.check", {}, arrows, el("label", {for: "arrows"}, "arrows"))),
+      diagram: el("div.controls", {role: "group", "aria-label": "Diagram"}, this.show.root, this.low.root, arrows.root),
       swarm: el("div.controls", {role: "group", "aria-label": "Flow"}, this.playButton, button("Step", () => { this.look("swarm"); this.each((s) => this.startFlow(s) && s.player.step()); }),
         button("Restart", () => this.restart()), this.rate.root, this.stride.root),
     };
@@ -416,8 +407,7 @@ const Bench = {
     addEventListener("dragover", (e) => { e.preventDefault(); this.drop.classList.add("over"); });
     addEventListener("dragleave", () => this.drop.classList.remove("over"));
     addEventListener("drop", (e) => { e.preventDefault(); this.drop.classList.remove("over"); this.take([...e.dataTransfer.files]); });
-    this.sampleControls = el("div.rule", {}, this.dimension.root, ...sliders.map((s) => s.root));
-    this.batchFold = el("details.batch", {}, el("summary", {}, el("h3", {}, "Batch")), this.sampleControls, this.drop);
+    this.batchFold = el("details.batch", {}, el("summary", {}, el("h3", {}, "Batch")), el("div.rule", {}, this.dimension.root, ...sliders.map((s) => s.root)), this.drop);
     return this.batchFold;
   },
 
@@ -548,25 +538,33 @@ const Bench = {
 
   stopFlow() { this.each((s) => s.player.pause()); this.playButton.textContent = "Play"; },
 
-  restart() {
+  // clear puts both flows at their start.
+  clear() {
     this.stopFlow();
     for (const side of [this.a, this.b]) {
-      side.player.version++; // Answers under way are no longer wanted.
-      Object.assign(side.player, {start: null, steps: 0, queue: [], wanted: 0, busy: false});
+      side.player.forget();
+      Object.assign(side.player, {start: null, steps: 0, wanted: 0});
       Object.assign(side.pictures.swarm, {before: [], history: null, basis: null});
     }
+  },
+
+  restart() {
+    this.clear();
     this.remember();
     return Promise.all(this.sides.map((s) => s.update("batch")));
   },
 
   useSample(moving) {
-    this.files = {};
-    this.base = {sample: {...this.state.sample}};
-    this.own = null;
+    this.sampled();
+    if (!moving) this.each((s) => { s.range = 0; });
+    return this.restart();
+  },
+
+  // sampled forgets the user's files.
+  sampled() {
+    Object.assign(this, {files: {}, base: {sample: {...this.state.sample}}, own: null});
     this.showOwn(false);
     this.fileNote.textContent = this.fileProblem.textContent = "";
-    this.each((s) => { if (!moving) { s.range = 0; } });
-    return this.restart();
   },
 
   // take reads dropped files. One with a shape (N,) has the labels.
@@ -688,18 +686,9 @@ const Bench = {
     s.shared = this.shared.checked = q.get("scale") === "1";
     this.showCompare();
     this.touched = true;
-    this.base = {sample: {...s.sample}};
-    this.own = null;
-    this.files = {};
-    this.showOwn(false);
-    this.fileNote.textContent = this.fileProblem.textContent = "";
-    this.stopFlow();
-    for (const side of [this.a, this.b]) {
-      side.player.version++;
-      Object.assign(side.player, {start: null, steps: 0, queue: [], wanted: 0, busy: false});
-      Object.assign(side.pictures.swarm, {before: [], history: null, basis: null});
-      side.range = 0;
-    }
+    this.sampled();
+    this.clear();
+    this.a.range = this.b.range = 0;
     await this.b.read(q.get("b") || this.b.text);
     await this.a.read(q.get("a") || this.a.text);
     const steps = Math.min(finite(q.get("steps"), 0), 2000);

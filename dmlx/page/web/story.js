@@ -96,15 +96,15 @@ const Story = {
 
     step1(figure, section) {
       const pictures = this.pictures(figure, "two"), tell = this.challenge(section), readout = this.readout(figure);
-      const state = {anchor: 0, positive: 1.15, negative: -1.5}, rule = "cos/con/con", rate = 0.25;
+      const first = {anchor: 0, positive: 1.15, negative: -1.5}, state = {...first}, rule = "cos/con/con", rate = 0.25;
       const circle = new Circle(), diagram = new Diagram();
       circle.title = "One triplet on the unit circle";
       diagram.title = "The same triplet";
       const views = [new View(pictures, circle, {name: "step-on-circle"}), new View(pictures, diagram, {name: "triplet"})];
       triangle(views[0], state, () => update());
       diagramHandle(views[1], () => similarities(state), (sap, san) => { placeBy(state, sap, san); update(); }, "The triplet in the diagram");
-      figure.append(el("div.controls", {}, button("Take a step", () => { Object.assign(state, ghost); update(); }),
-        button("Reset", () => { Object.assign(state, {anchor: 0, positive: 1.15, negative: -1.5}); update(); })));
+      const to = (text, place) => button(text, () => { Object.assign(state, place()); update(); });
+      figure.append(el("div.controls", {}, to("Take a step", () => ghost), to("Reset", () => first)));
       let ghost = {...state};
       const update = this.guard(figure, async () => {
         const r = await this.engine.latest("step1", "compute", {rule, ...triplet(state)});
@@ -112,8 +112,7 @@ const Story = {
         ghost = showTriplet(circle, state, r, rate);
         const {sap, san} = similarities(state);
         diagram.marks = [{sap, san}];
-        views.forEach((v) => v.draw());
-        timing.drawn();
+        drawAll(...views);
         readout(`S_{ap} ${number(sap, 2)}, S_{an} ${number(san, 2)}. Rings mark the points after a step.`);
         tell(san > sap, san > sap ? `S_{an} ${number(san, 2)} is above S_{ap} ${number(sap, 2)}: the point is above the diagonal.` :
           `S_{an} ${number(san, 2)} is below S_{ap} ${number(sap, 2)}.`);
@@ -153,8 +152,7 @@ const Story = {
         curves.series = [{x, y: x.map((s) => Math.sqrt((1 + s) / 2)), color: "negative", name: "euc", at: 0.3},
           {x, y: x.map((s) => Math.sqrt(Math.max(1 - s * s, 0))), color: "positive", name: "cos", at: 0.3}, ...dots];
         curves.marker = S;
-        a.draw(); b.draw();
-        timing.drawn();
+        drawAll(a, b);
         readout(`S ${number(S, 2)}. Turning part: Euclidean ${number(euc[0].turn, 3)}, cosine ${number(cos[0].turn, 3)}.`);
         tell(Math.abs(euc[0].turn - cos[0].turn) < 0.012 && S > -0.9, Math.abs(euc[0].turn - cos[0].turn) < 0.012 && S > -0.9 ?
           `At S ${number(S, 2)} both parts are ${number(euc[0].turn, 2)}. Nearer pairs are turned more by euc, farther ones by cos.` :
@@ -264,8 +262,7 @@ const Story = {
           picture.series = Object.entries(look).map(([name, [color, dash, at]]) => ({x, y: known[name][key], color, dash, at, name, width: name === "sig" ? 2.8 : 1.8}));
         }
         pull.band = {x, low: known.lin.positive.map((v) => v - 0.1), high: known.lin.positive.map((v) => v + 0.1)};
-        views.forEach((v) => v.draw());
-        timing.drawn();
+        drawAll(...views);
         const most = Math.max(...x.map((_, i) => Math.abs(sig.positive[i] - known.lin.positive[i])));
         readout("The band is lin ± 0.1. sig has no P₊ above 1, and lin none below 0 here.");
         tell(most <= 0.1, `The largest difference of P₊ is ${number(most, 3)}${most <= 0.1 ? ": with this α, sig is nearly linear." : "."}`);
@@ -309,8 +306,7 @@ const Story = {
         bars.groups = [{name: "P_{−}, the push", bars: [{name: "lin", value: bar(lin, "pairNegative"), color: "negative"}, {name: "lin-ms", value: bar(ms, "pairNegative"), color: "accent"}]},
           {name: "P_{+}, the pull", bars: [{name: "lin", value: bar(lin, "pairPositive"), color: "positive"}, {name: "lin-ms", value: bar(ms, "pairPositive"), color: "accent"}]}];
         bars.high = 1.3;
-        a.draw(); b.draw();
-        timing.drawn();
+        drawAll(a, b);
         const ratio = bar(ms, "pairNegative") / bar(lin, "pairNegative"), rivals = [3, 4, 5].filter((j) => j !== n && counts(j)).length;
         readout(`${rivals} of 2 other negatives count: a dashed line joins them to the anchor. P₋ of lin-ms is ${number(ratio, 2)} times that of lin.`);
         const moved = p !== 1 || n !== 3;
@@ -333,8 +329,7 @@ const Story = {
         const [a, b] = await Promise.all([ask("cos"), ask("cir")]);
         if (!a || !b) return;
         cos.values = a.weight; cir.values = b.weight; cos.side = a.side; cir.side = b.side;
-        views.forEach((v) => v.draw());
-        timing.drawn();
+        drawAll(...views);
         const [h, e] = marks.map((m) => cos.valueAt(m.sap, m.san)), [hc, ec] = marks.map((m) => cir.valueAt(m.sap, m.san));
         readout(`hard : easy — T^{cos} ${number(h, 3)} : ${number(e, 3)}, T^{cir} ${number(hc, 3)} : ${number(ec, 3)}`);
         tell(Math.abs(h / e - 10) < 0.5, `At τ = ${number(state.tau)} it has ${number(h / e, 1)} times the weight.`);
@@ -356,8 +351,7 @@ const Story = {
         const pulls = await Promise.all(masks.map((mask) => this.engine.latest(`step7${mask}`, "compute", {rule: `cos/con/cos+${mask}`, ...batch})));
         if (pulls.some((r) => !r)) return;
         const pulled = pulls.map((r) => r.triplets.pairPositive[0] > 0);
-        views.forEach((v) => v.draw());
-        timing.drawn();
+        drawAll(...views);
         const word = (yes) => yes ? "pulls and pushes" : "only pushes";
         readout(`At S_{ap} ${number(mark.sap, 2)}, S_{an} ${number(mark.san, 2)}: sc1 ${word(pulled[0])}, sc2 ${word(pulled[1])}, sc2-printed ${word(pulled[2])}.`);
         const hard = mark.san > mark.sap;
@@ -391,9 +385,7 @@ const Story = {
         circle.length = 1.2;
         showTriplet(circle, state, r, 0);
         Object.assign(rule, {values: m.M, rows: m.rows, n: m.n, labels: m.labels, range: largest(m.M), title: `M of ${name}`});
-        a.draw();
-        views.forEach((v) => v.draw());
-        timing.drawn();
+        drawAll(a, ...views);
         const [gx, gy] = [r.G[4], r.G[5]], [ux, uy] = [r.f[0] - r.f[2], r.f[1] - r.f[3]];
         const cosine = Math.abs(gx * ux + gy * uy) / (Math.hypot(gx, gy) * Math.hypot(ux, uy) || 1), angle = Math.acos(Math.min(cosine, 1)) * 180 / Math.PI;
         readout(`Asymmetry of M: ${number(100 * m.skew, 1)} % for the rule, 0 % for the loss.`);

@@ -6,15 +6,13 @@ const Try = {
     const text = decodeURIComponent(/[#&]a=([^&]*)/.exec(state)?.[1] || "cos/con/con"), {rule} = await engine.call("parse", {rule: text});
     Object.assign(this, {engine, rule, tau: about.options.find((o) => o.name === "tau")});
     const change = () => { this.tauSlider.enable(this.usesTau); this.ask(""); };
-    const parts = [["direction", "direction", about.directions], ["pair", "pair weight", about.pairs], ["triplet", "triplet weight", about.triplets],
-      ["mask", "mask", [{name: ""}, ...about.masks]]].map(([key, label, list]) => choice({label, name: key, value: rule[key] || "",
-      options: list.map((p) => [p.name, p.name || "none"]), on: (v) => { rule[key] = v; change(); }}).root);
+    const parts = Object.values(partChoices(about, rule, (key, v) => { rule[key] = v; change(); })).map((c) => c.root);
     const {min, max, step} = this.tau;
     this.tauSlider = slider({label: "τ", name: "tau", min, max, step, value: rule.options.tau, on: (v) => { rule.options.tau = v; }, settle: () => this.ask("")});
     this.data = choice({label: "data set", name: "data", options: about.data.map((d) => [d, d]), value: about.data[0], on: () => {}});
-    this.network = el("input", {type: "checkbox", id: "network", name: "network"});
-    this.ticks = about.rows.map((row, i) => el("input", {type: "checkbox", id: `row${i}`, name: "row", value: row, checked: about.ticked.includes(row), onchange: () => this.ask("")}));
-    const count = el("summary"), rows = el("details.rows", {open: true}, count, el("div", {}, ...this.ticks.map((t) => el("span.check", {}, t, el("label", {for: t.id}, t.value)))));
+    const network = check({label: "the real network", name: "network"}), ticks = about.rows.map((row) => check({label: row, name: "row", value: about.ticked.includes(row), on: () => this.ask("")}));
+    const count = el("summary"), rows = el("details.rows", {open: true}, count, el("div", {}, ...ticks.map((t) => t.root)));
+    Object.assign(this, {network: network.box, ticks: ticks.map((t) => t.box), all: about.rows});
     this.counted = () => { count.textContent = `Beside it: ${this.rows.length} of ${this.ticks.length} rows`; };
     this.curves = new Curves();
     Object.assign(this.curves, {xTitle: "epochs", title: "Recall@1 of the test set, %"});
@@ -24,14 +22,13 @@ const Try = {
     this.below = el("div.below");
     const root = document.getElementById("try");
     root.append(el("p.about", {}, about.about), el("div.controls", {}, ...parts, this.tauSlider.root, this.data.root,
-      el("span.check", {}, this.network, el("label", {for: "network"}, "the real network")),
-      button("Train", () => this.ask("train"), {name: "train", class: "action main"}), button("Clear the leaderboard", () => this.ask("clear"), {name: "clear"})), rows, this.problem);
+      network.root, button("Train", () => this.ask("train"), {name: "train", class: "action main"}), button("Clear the leaderboard", () => this.ask("clear"), {name: "clear"})), rows, this.problem);
     this.view = new View(root, this.curves, {name: "recall", ratio: 0.92, most: 420});
     root.append(this.chartNote, this.note, this.below);
     change();
   },
 
-  get rows() { return this.ticks.filter((t) => t.checked).map((t) => t.value); },
+  get rows() { return this.all.filter((_, i) => this.ticks[i].checked); },
 
   get usesTau() { return this.tau.triplets.includes(this.rule.triplet) || this.tau.pairs.includes(this.rule.pair); },
 

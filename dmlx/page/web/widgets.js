@@ -171,6 +171,12 @@ const timing = {
   },
 };
 
+// drawAll draws views after a change.
+function drawAll(...all) {
+  for (const view of all) view.draw();
+  timing.drawn();
+}
+
 let ids = 0;
 
 // slider is a labeled range input. on(value, event) is called while it moves, settle when it rests.
@@ -208,6 +214,18 @@ function choice({label, name, options, value, on, help}) {
   return {root, select, set(v) { select.value = v; }, get value() { return select.value; }};
 }
 
+// check is a labeled checkbox.
+function check({label, name, id = `c${++ids}`, value = false, on}) {
+  const box = el("input", {type: "checkbox", id, name, checked: value, onchange: () => on?.(box.checked)});
+  return {root: el("span.check", {}, box, el("label", {for: id}, label)), box};
+}
+
+// partChoices are the selects of a rule's parts, by part.
+function partChoices({directions, pairs, triplets, masks}, rule, on) {
+  const all = [["direction", "direction", directions], ["pair", "pair weight", pairs], ["triplet", "triplet weight", triplets], ["mask", "mask", [{name: ""}, ...masks]]];
+  return Object.fromEntries(all.map(([key, label, list]) => [key, choice({label, name: key, value: rule[key] || "", options: list.map((p) => [p.name, p.name || "none"]), on: (v) => on(key, v)})]));
+}
+
 function button(text, on, attributes = {}) { return el("button.action", {type: "button", onclick: on, ...attributes}, text); }
 
 async function copy(text, from) {
@@ -239,10 +257,16 @@ class FlowPlayer {
     this.tick = this.tick.bind(this);
   }
 
+  // forget drops the frames that are computed and those under way.
+  forget() {
+    this.version++;
+    Object.assign(this, {queue: [], busy: false, asked: null});
+  }
+
   // begin puts embeddings at a start: {F, n, dim, labels}.
   begin(start, subject, rate) {
-    this.version++;
-    this.queue = []; this.busy = false; this.proxies = undefined; this.asked = null;
+    this.forget();
+    this.proxies = undefined;
     this.start = start; this.subject = subject; this.rate = rate;
     this.F = start.F; this.before = []; this.steps = 0; this.pure = true;
     this.history = {steps: [], sap: [], san: []};
@@ -252,8 +276,7 @@ class FlowPlayer {
   change(subject, rate) {
     if (JSON.stringify([subject, rate]) === JSON.stringify([this.subject, this.rate])) return;
     if (JSON.stringify(subject) !== JSON.stringify(this.subject)) this.proxies = undefined;
-    this.version++;
-    this.queue = []; this.busy = false; this.asked = null;
+    this.forget();
     this.subject = subject; this.rate = rate;
     if (this.steps > 0) this.pure = false; // A link no longer leads here.
     this.request();
@@ -261,8 +284,8 @@ class FlowPlayer {
 
   // setStride sets the steps of a frame.
   setStride(stride) {
-    Object.assign(this, {stride, queue: [], busy: false, asked: null});
-    this.version++;
+    this.forget();
+    this.stride = stride;
     this.request();
   }
 
@@ -319,8 +342,6 @@ class FlowPlayer {
     if (frame) {
       this.last = now;
       this.show(frame);
-      performance.mark("flow frame");
-      if (performance.getEntriesByName("flow frame").length > 600) performance.clearMarks("flow frame");
       if (this.steps >= this.limit) this.pause();
     }
     this.request();
