@@ -46,6 +46,7 @@
   button.addEventListener("click", end);
   // The cell is run again, or other cells wait: see the extension of "dmlx lab".
   root.addEventListener("dmlx-end", end);
+  root.addEventListener("dmlx-gone", () => fail());
   root.addEventListener("dmlx-yield", () => send(JSON.stringify({yield: true})));
   // The program ends when it hears nothing for a while, so that it does not outlive its page.
   let last = 0;

@@ -44,7 +44,7 @@ type seen struct {
 
 	Typo, Panic, Split, NaN, Exit string
 	Dimmed                        []string // What is dimmed in the end, sorted.
-	Completed, Hover              string
+	Completed, Hover, Stale       string
 }
 
 // TestCellsInBrowser runs cells in a real JupyterLab: a page opened from the contents shows all of its outputs anew,
@@ -215,7 +215,7 @@ func checkSeen(t *testing.T, s seen) {
 		"where it stopped": {s.Stopped["train"], "stopped in epoch "},
 		"hover":            {s.Hover, "func nb.NewProgress("},
 		"the line of NaN":  {s.NaN, "the line is func logarithm("},
-		"an ended kernel":  {s.Gone, "the kernel ended or was restarted before the cell's end"},
+		"an ended kernel":  {s.Gone, "the kernel was ended, restarted or interrupted before the cell's end"},
 	} {
 		if !strings.Contains(c.got, c.want) {
 			t.Errorf("%s: %q, want %q", what, c.got, c.want)
@@ -236,6 +236,9 @@ func checkSeen(t *testing.T, s seen) {
 		if want := c.want + "\nFrom the earlier run:\nshipped " + c.name; got != want {
 			t.Errorf("%s: %q, want %q", c.name, got, want)
 		}
+	}
+	if got := strings.Join(strings.Fields(s.Stale), " "); got != "This uses answer as before the error in another cell. 42" {
+		t.Errorf("a function whose cell no longer compiles: %q", s.Stale)
 	}
 	const dimmed = "shipped exit shipped nan shipped panic shipped split shipped typo shipped waits"
 	if got := strings.Join(s.Dimmed, " "); got != dimmed {

@@ -662,6 +662,16 @@ func TestUnwritableCache(t *testing.T) {
 	}
 }
 
+// An interrupted set-up says no more than that: it does not ask for a network.
+func TestInterruptedSetup(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	l := newLab(t)
+	l.Progress = func(string, bool) { interrupt() }
+	if err := l.Setup(ctx); err == nil || err.Error() != context.Canceled.Error() {
+		t.Error(err)
+	}
+}
+
 func TestFreePort(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -197,10 +197,21 @@ with sync_playwright() as playwright:
     seen["hover"] = page.locator(".jp-Tooltip").inner_text()
     shot("hover")
 
+    # A cell uses a function whose cell no longer compiles.
+    def write(name, text):
+        cell(name).locator(".cm-content").click()
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text(text)
+
+    write("empty", "func answer() int { return 42 }")
+    run("empty")
+    write("empty", "func answer() int { return }")
+    run("empty")
+    write("after", "%%\nfmt.Println(answer())")
+    seen["stale"] = run("after")
+
     # Cells that wait for one that is deleted while it runs are run after it.
-    editor.click()
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text("%%\ntime.Sleep(5 * time.Second)")
+    write("empty", "%%\ntime.Sleep(5 * time.Second)")
     start("empty")
     before = states()["after"]["prompt"]
     start("after")

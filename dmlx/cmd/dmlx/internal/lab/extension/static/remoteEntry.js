@@ -4,6 +4,7 @@
  * - cells are sent one by one, and Stop, a failure or a restart drops those that wait;
  * - a cell keeps its old outputs until it has something new to show, and progress lines appear beside them. If it fails
  *   or is stopped before that, they come after those words, dimmed, as those of the earlier run;
+ * - a cell says so if it uses a function whose cell no longer compiles, since GoNB then still has the earlier one;
  * - a form in a cell, which is live as long as its program runs, leaves its pictures when other cells wait or Run All
  *   has run it, and a click on its last line runs it again;
  * - a cell that shows nothing for a second says what it waits for, and so do completion and hover;
@@ -144,14 +145,21 @@
     }
   };
 
+  // What a cell uses of cells that do not compile, as a line that says so.
+  const staleLine = (source, broken) => {
+    const declared = [...broken].filter((cell) => !cell.isDisposed).flatMap((cell) => [...cell.model.sharedModel.getSource().matchAll(/^(?:func|type|var|const)\s+(\w+)/gm)]);
+    const names = new Set(declared.map(([, name]) => name).filter((name) => RegExp(`\\b${name}\\b`).test(source)));
+    return names.size ? `This uses ${[...names].join(" and ")} as before the error in another cell.\n` : "";
+  };
+
   /* Execution. */
 
   // The cells that one kernel runs: the end of the last one, how many there are, a number that changes when those that
-  // wait are dropped, the line of the one that runs, the timer of Stop, those that were asked for at once, and the start
-  // of the kernel.
+  // wait are dropped, the line of the one that runs, the timer of Stop, those that were asked for at once, the start of
+  // the kernel, and the cells that did not compile when they were last run.
   const queues = new WeakMap();
   const queueOf = (sessionContext) => {
-    if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null, batch: null, starting: null});
+    if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null, batch: null, starting: null, broken: new Set()});
     return queues.get(sessionContext);
   };
 
@@ -181,10 +189,15 @@
     watchKernel(kernel, queue);
     const running = runCell(options); // Sends the cell before it returns, and clears the outputs.
     const future = cell.outputArea.future;
+    queue.broken.delete(cell);
     if (!future || future === before) return running; // There was nothing to send.
     outputs.fromJSON(old);
-    let kept = old.length;
-    const dropOld = () => { for (; kept > 0; kept--) outputs.remove(0); };
+    let kept = old.length, stale = staleLine(cell.model.sharedModel.getSource(), queue.broken);
+    const dropOld = () => {
+      for (; kept > 0; kept--) outputs.remove(0);
+      if (stale) outputs.add({output_type: "stream", name: "stderr", text: stale});
+      stale = "";
+    };
     const dimOld = () => {
       if (kept === 0) return;
       const all = outputs.toJSON();
@@ -224,7 +237,9 @@
           if (queue.stopping) {
             return stopped ? false : show("display_data", stopLine("stopped; run the cell again to start anew"));
           }
+          if (content.evalue === "signal: interrupt") return told = false; // Its kernel is ending, which is told below.
           const found = compileErrors(content.traceback, count);
+          if (found.length > 0 || !/^(exit status \d+|signal: .*)$/.test(content.evalue)) queue.broken.add(cell);
           if (found.length > 0) return fail(found.join("\n"));
           if (panicked) {
             failing = panicError(stderr, count, cell.model.sharedModel.getSource(), kernel).then(fail);
@@ -266,7 +281,7 @@
       ok &&= !halted;
       if (ok) dropOld();
       else if (!cell.isDisposed) {
-        if (!told && !halted) fail("the kernel ended or was restarted before the cell's end");
+        if (!told && !halted) fail("the kernel was ended, restarted or interrupted before the cell's end");
         dimOld();
       }
     }
@@ -328,6 +343,7 @@
       return ok;
     } finally {
       clearInterval(yielding);
+      if (!ok) tellPanel("dmlx-gone");
       if (queue.running === wait) {
         if (!ok && !cell.isDisposed) queue.round++; // Nobody has seen a deleted one fail.
         clearInterval(queue.stopping);
