@@ -64,12 +64,8 @@ func (l *Lab) newKernelSpec(script string, set goEnv, experiment string) kernelS
 // kernelGoFlags returns the user's GOFLAGS without -mod, which a workspace rejects, and with the linker flag that omits
 // the symbol table, which halves the link time of a cell.
 func kernelGoFlags(user string) string {
-	var flags []string
-	for _, f := range strings.Fields(user) {
-		if name := strings.TrimLeft(f, "-"); !strings.HasPrefix(name, "mod=") {
-			flags = append(flags, f)
-		}
-	}
+	isMod := func(flag string) bool { return strings.HasPrefix(strings.TrimLeft(flag, "-"), "mod=") }
+	flags := slices.DeleteFunc(strings.Fields(user), isMod)
 	return strings.Join(append(flags, "-ldflags=-s"), " ")
 }
 

@@ -76,8 +76,8 @@ type Lab struct {
 
 	cells *errgroup.Group // Sets up what runs cells.
 
-	mu    sync.Mutex
-	doing []string // The steps that run.
+	mu            sync.Mutex
+	doing, failed []string // The steps that run, and those of Finish that have failed.
 
 	// Warn is told what the set-up could not do, where JupyterLab works without it. It may be nil.
 	Warn func(message string)
@@ -144,15 +144,17 @@ func (l *Lab) Setup(ctx context.Context) error {
 		return err
 	}
 	python := make(chan error, 1)
-	l.cells, ctx = errgroup.WithContext(ctx) // Python loads and compiles as long as Go does.
-	l.cells.Go(func() error { return l.setupCells(ctx, goTool) })
-	l.cells.Go(func() error {
-		err := l.setupPython(ctx)
+	group, both := errgroup.WithContext(ctx) // Python loads and compiles as long as Go does.
+	l.cells = group
+	group.Go(func() error { return l.setupCells(both, goTool) })
+	group.Go(func() error {
+		err := l.setupPython(both)
 		python <- err
 		return err
 	})
 	if err := <-python; err != nil {
-		return l.cells.Wait() // It may have been the other that failed.
+		err = group.Wait() // It may have been the other that failed.
+		return cmp.Or(ctx.Err(), err)
 	}
 	if err := l.writeKernel(set); err != nil {
 		return err
