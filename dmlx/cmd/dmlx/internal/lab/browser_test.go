@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -69,8 +70,8 @@ func TestCellsInBrowser(t *testing.T) {
 	if err := l.writeSettings(); err != nil {
 		t.Fatal(err)
 	}
-	l.step("something that a cell does not need", false)
-	defer l.step("something that a cell does not need", true)
+	defer l.begin("something that a cell does not need")(nil)
+	l.begin("a part")(errors.New("no network"))
 	l.Folder, l.Store = t.TempDir(), t.TempDir()
 	shipped := os.DirFS(filepath.Join(l.Root, "notebooks"))
 	if _, _, err := (Copies{shipped, filepath.Join(l.Folder, "notebooks")}).Update(); err != nil {
@@ -177,7 +178,7 @@ func checkSeen(t *testing.T, s seen) {
 	if !strings.HasPrefix(s.Early, "waiting for the kernel: ") || soon != "true" && soon != "false" || s.Kernels != 1 {
 		t.Errorf("a cell run before its kernel had started shows %q, then %q by %d kernels", s.Early, soon, s.Kernels)
 	}
-	if want := "Setting up: something that a cell does not need …"; s.Setup != want {
+	if want := "Setting up: something that a cell does not need … Not set up: a part; see the terminal."; s.Setup != want {
 		t.Errorf("the status bar says %q, want %q", s.Setup, want)
 	}
 	if len(s.Collapsed) == 0 || !regexp.MustCompile(`^(\[\d+\]: ?)+$`).MatchString(strings.Join(s.Collapsed, " ")) {

@@ -81,9 +81,9 @@ type Lab struct {
 
 	// Warn is told what the set-up could not do, where JupyterLab works without it. It may be nil.
 	Warn func(message string)
-	// Progress is called when a step of the set-up starts and, with done, when it has ended. Steps may overlap, but not
-	// the calls. It may be nil.
-	Progress func(step string, done bool)
+	// Progress is called when a step of the set-up starts, and what it returns when the step has ended or failed. Steps
+	// may overlap, but not the calls. It may be nil.
+	Progress func(step string) (end func(err error))
 }
 
 // folder returns the folder of the notebooks.
@@ -123,11 +123,11 @@ func (l *Lab) Setup(ctx context.Context) error {
 	if ok, err := lock.TryLock(); err != nil {
 		return fmt.Errorf("locking %s: %w", l.dir("lock"), err)
 	} else if !ok {
-		l.step("waiting for another set-up", false)
+		end := l.begin("waiting for another set-up")
 		if _, err := lock.TryLockContext(ctx, poll); err != nil {
 			return err
 		}
-		l.step("waiting for another set-up", true)
+		end(nil)
 	}
 	defer func() { _ = lock.Unlock() }()
 	l.sweep()
@@ -189,8 +189,7 @@ func (l *Lab) setupCells(ctx context.Context, goTool string) error {
 	if _, err := os.Stat(ready); err == nil && stamped(l.toolsDir, "") {
 		return nil
 	}
-	const step = "GoNB, which runs cells"
-	l.step(step, false)
+	end := l.begin("GoNB, which runs cells")
 	if _, err := l.command(ctx, l.Root, nil, goTool, "mod", "download"); err != nil {
 		return fmt.Errorf("go mod download failed (the first set-up needs a network): %w", err)
 	}
@@ -203,7 +202,7 @@ func (l *Lab) setupCells(ctx context.Context, goTool string) error {
 			return err
 		}
 	}
-	l.step(step, true)
+	end(nil)
 	return writeFiles(map[string][]byte{ready: nil})
 }
 
@@ -220,8 +219,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if err := os.RemoveAll(dir); err != nil { // An interrupted set-up may have left it, or its Python is gone.
 		return err
 	}
-	step := "a Python environment with jupyterlab " + jupyterVersion()
-	l.step(step, false)
+	end := l.begin("a Python environment with jupyterlab " + jupyterVersion())
 	env := l.isolated(map[string]string{})
 	if _, err := l.command(ctx, "", env, python, "-I", "-m", "venv", "--without-pip", dir); err != nil {
 		return fmt.Errorf("%s -m venv failed: %w", python, err)
@@ -240,7 +238,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("pip could not install JupyterLab (the first set-up needs a network): %w", err)
 	}
-	l.step(step, true)
+	end(nil)
 	return stamp(dir, "")
 }
 
@@ -406,12 +404,11 @@ func (l *Lab) setupGopls(ctx context.Context) error {
 	if stamped(l.goplsDir, "") {
 		return nil
 	}
-	const step = "gopls, which completes code"
-	l.step(step, false)
+	end := l.begin("gopls, which completes code")
 	// The user's flags may be for go.mod.
 	env := append(os.Environ(), "GOBIN="+filepath.Join(l.goplsDir, "bin"), "GOFLAGS=", "GOWORK=off")
 	_, err := l.behind(ctx, l.dir("tmp"), env, "go", "install", gopls)
-	l.step(step, true)
+	end(err)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -434,16 +431,16 @@ func (l *Lab) setupWarm(ctx context.Context) error {
 	if stamped(l.checkout(), l.key) {
 		return nil
 	}
-	const step = "the Go packages that notebooks use (compiled once)"
-	l.step(step, false)
+	end := l.begin("the Go packages that notebooks use (compiled once)")
 	notebook := filepath.Join(l.checkout(), "warmup.ipynb")
 	if err := durable.WriteFile(notebook, warmup, 0o644); err != nil {
 		return err
 	}
-	if err := l.Execute(ctx, notebook, ExecuteOptions{Nice: 5}); err != nil { // The browser goes first.
+	err := l.Execute(ctx, notebook, ExecuteOptions{Nice: 5}) // The browser goes first.
+	end(err)
+	if err != nil {
 		return fmt.Errorf("the first cells failed: %w", err)
 	}
-	l.step(step, true)
 	return stamp(l.checkout(), l.key)
 }
 
@@ -474,22 +471,31 @@ func (l *Lab) sweep() {
 	}
 }
 
-func (l *Lab) step(step string, done bool) {
+// begin starts a step; end is called when it has ended or failed.
+func (l *Lab) begin(step string) (end func(err error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.doing = slices.DeleteFunc(l.doing, func(s string) bool { return s == step })
-	if !done {
-		l.doing = append(l.doing, step)
-	}
-	l.tell()
+	told := func(error) {}
 	if l.Progress != nil {
-		l.Progress(step, done)
+		told = l.Progress(step)
+	}
+	l.doing = append(l.doing, step)
+	l.tell()
+	return func(err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.doing = slices.DeleteFunc(l.doing, func(s string) bool { return s == step })
+		if err != nil {
+			l.failed = append(l.failed, step)
+		}
+		l.tell()
+		told(err)
 	}
 }
 
-// tell writes the steps that run for the extension, once its folder is there.
+// tell writes the steps that run, and those that have failed, for the extension, once its folder is there.
 func (l *Lab) tell() {
-	if data, err := json.Marshal(map[string]any{"doing": append([]string{}, l.doing...)}); err == nil {
+	if data, err := json.Marshal(map[string][]string{"doing": l.doing, "failed": l.failed}); err == nil {
 		path := filepath.Join(l.kernelPath(), "labextensions", extensionName, "static", "setup.json")
 		_ = durable.WriteFile(path, data, 0o644)
 	}

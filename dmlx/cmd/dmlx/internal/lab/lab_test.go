@@ -666,7 +666,7 @@ func TestUnwritableCache(t *testing.T) {
 func TestInterruptedSetup(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	l := newLab(t)
-	l.Progress = func(string, bool) { interrupt() }
+	l.Progress = func(string) func(error) { interrupt(); return func(error) {} }
 	if err := l.Setup(ctx); err == nil || err.Error() != context.Canceled.Error() {
 		t.Error(err)
 	}

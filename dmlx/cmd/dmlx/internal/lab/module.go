@@ -27,8 +27,7 @@ func (l *Lab) setupModule(ctx context.Context, goTool string) error {
 	if l.Version == "" || stamped(l.Root, l.Version) {
 		return nil
 	}
-	step := fmt.Sprintf("%s %s for the cells", buildinfo.Module, l.Version)
-	l.step(step, false)
+	end := l.begin(fmt.Sprintf("%s %s for the cells", buildinfo.Module, l.Version))
 	env := append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off") // In tmp there is no module.
 	if l.Sum != "" {                                              // It is checked below, which needs no network.
 		env = append(env, "GONOSUMDB="+buildinfo.Module)
@@ -71,6 +70,6 @@ func (l *Lab) setupModule(ctx context.Context, goTool string) error {
 	if err != nil {
 		return err
 	}
-	l.step(step, true)
+	end(nil)
 	return stamp(l.Root, l.Version)
 }

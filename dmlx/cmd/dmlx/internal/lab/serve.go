@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,11 +52,7 @@ func (l *Lab) logPath(port int) string { return l.dir(fmt.Sprintf("jupyter-%d.lo
 // file or folder that it shows, below the notebooks' folder. When JupyterLab answers, ready is called with the address,
 // which has the token. Call Setup first.
 func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url string)) error {
-	secret := make([]byte, 24)
-	if _, err := rand.Read(secret); err != nil {
-		return err
-	}
-	token := hex.EncodeToString(secret)
+	token := rand.Text()
 	logPath := l.logPath(port)
 	// Nobody else may read the log, since it has the token. An old log may have other permissions.
 	if err := os.Remove(logPath); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -329,17 +329,18 @@ func restoreNotebooks(a *cli.App, copies lab.Copies, names []string) error {
 
 // setUp sets up what a first cell needs, and prints the steps of the set-up, that of finish too, with their seconds.
 func setUp(ctx context.Context, a *cli.App, l *lab.Lab) error {
-	started, stop := make(map[string]time.Time), func() {}
+	stop := func() {}
 	l.Warn = a.Note
-	l.Progress = func(step string, done bool) {
+	l.Progress = func(step string) (end func(err error)) {
 		stop() // One line shows one step.
-		stop = func() {}
-		if done {
-			a.Logf("set up: %s, %.0f s", step, time.Since(started[step]).Seconds())
-			return
-		}
-		started[step] = time.Now()
+		started := time.Now()
 		stop = a.Line.Clock("setting up: " + step)
+		return func(err error) {
+			stop()
+			if err == nil {
+				a.Logf("set up: %s, %.0f s", step, time.Since(started).Seconds())
+			}
+		}
 	}
 	return l.Setup(ctx)
 }

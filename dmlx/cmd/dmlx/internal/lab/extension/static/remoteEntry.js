@@ -427,11 +427,17 @@
     const url = JSON.parse(document.getElementById("jupyter-config-data").textContent).baseUrl + "lab/extensions/dmlx-cells/static/setup.json";
     const look = async () => {
       const before = doing;
+      let failed = [];
       try {
         const answer = await fetch(url, {cache: "no-store"});
-        doing = answer.ok ? (await answer.json()).doing : [];
+        const said = answer.ok ? await answer.json() : {};
+        [doing, failed] = [said.doing || [], said.failed || []];
       } catch { /* JupyterLab has stopped, which it says itself. */ }
-      node.textContent = doing.length ? `Setting up: ${doing.join("; ")} …` : before.length ? "Set up. Restart a kernel to have its code completed." : node.textContent;
+      if (doing.length || failed.length) {
+        node.textContent = (doing.length ? `Setting up: ${doing.join("; ")} … ` : "") + (failed.length ? `Not set up: ${failed.join("; ")}; see the terminal.` : "");
+      } else if (before.length) {
+        node.textContent = "Set up. Restart a kernel to have its code completed.";
+      }
       if (doing.length || before.length) setTimeout(look, 1000);
     };
     look();
