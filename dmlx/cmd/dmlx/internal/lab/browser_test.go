@@ -238,7 +238,8 @@ func checkSeen(t *testing.T, s seen) {
 			t.Errorf("%s: %q, want %q", c.name, got, want)
 		}
 	}
-	if got := strings.Join(strings.Fields(s.Stale), " "); got != "This uses answer as before the error in another cell. 42" {
+	const stale = "This uses answer as before the error in another cell. 42"
+	if got := strings.Join(strings.Fields(s.Stale), " "); got != stale {
 		t.Errorf("a function whose cell no longer compiles: %q", s.Stale)
 	}
 	const dimmed = "shipped exit shipped nan shipped panic shipped split shipped typo shipped waits"
