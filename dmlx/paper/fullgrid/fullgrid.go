@@ -274,36 +274,34 @@ func (r Regression) Kept() float64 {
 // weight over the pair weights con and lin with the direction cos. Means are over all available seeds. Diverged rules
 // are not chosen; a missing one is an error.
 func (g *Grid) OneAtATime() (string, error) {
-	direction, err := g.choose(g.Directions, func(d string) []string { return []string{d + "/con/con"} })
-	if err != nil {
-		return "", fmt.Errorf("table 2 on %s: %w", g.Data, err)
+	var out []string
+	for i, of := range []struct{ levels, rules []string }{{g.Directions, []string{"*/con/con"}},
+		{g.Pairs, []string{"euc/*/con", "cos/*/con"}}, {g.Triplets, []string{"cos/con/*", "cos/lin/*"}}} {
+		level, err := g.choose(of.levels, func(r *Rule) stats.Mean { return r.All }, of.rules...)
+		if err != nil {
+			return "", fmt.Errorf("table %d on %s: %w", 2+i, g.Data, err)
+		}
+		out = append(out, level)
 	}
-	pair, err := g.choose(g.Pairs, func(p string) []string { return []string{"euc/" + p + "/con", "cos/" + p + "/con"} })
-	if err != nil {
-		return "", fmt.Errorf("table 3 on %s: %w", g.Data, err)
-	}
-	triplet, err := g.choose(g.Triplets, func(t string) []string { return []string{"cos/con/" + t, "cos/lin/" + t} })
-	if err != nil {
-		return "", fmt.Errorf("table 4 on %s: %w", g.Data, err)
-	}
-	return direction + "/" + pair + "/" + triplet, nil
+	return strings.Join(out, "/"), nil
 }
 
-// choose returns the level with the best mean over the rules that try it.
-func (g *Grid) choose(levels []string, rules func(level string) []string) (string, error) {
+// choose returns the level with the best mean over the rules that try it in place of the star, by a mean of each.
+func (g *Grid) choose(levels []string, of func(*Rule) stats.Mean, rules ...string) (string, error) {
 	best, top := "", math.Inf(-1)
 	for _, level := range levels {
-		sum, tried := 0.0, rules(level)
-		for _, rule := range tried {
+		sum := 0.0
+		for _, rule := range rules {
+			rule = strings.Replace(rule, "*", level, 1)
 			r := g.At(rule)
-			if r == nil || r.All.N+r.All.Diverged == 0 {
+			if r == nil || of(r).N+of(r).Diverged == 0 {
 				return "", fmt.Errorf("there is no run of %s", rule)
 			}
-			if sum += r.All.Mean; r.All.Diverged > 0 {
+			if sum += of(r).Mean; of(r).Diverged > 0 {
 				sum = math.NaN()
 			}
 		}
-		if mean := sum / float64(len(tried)); mean > top {
+		if mean := sum / float64(len(rules)); mean > top {
 			best, top = level, mean
 		}
 	}
@@ -317,25 +315,16 @@ func (g *Grid) choose(levels []string, rules func(level string) []string) (strin
 // with P = con and T = con, then the best pair weight with that direction, then the best triplet weight with both. The
 // path ends before a step for which runs are missing.
 func (g *Grid) Steps() []string {
-	at := [3]string{"", "con", "con"}
+	at := []string{"", "con", "con"}
 	var out []string
-	for f, levels := range [][]string{g.Directions, g.Pairs, g.Triplets} {
-		best, top := "", math.Inf(-1)
-		for _, level := range levels {
-			at[f] = level
-			r := g.At(strings.Join(at[:], "/"))
-			if r == nil || r.First.N+r.First.Diverged == 0 {
-				return out
-			}
-			if r.First.Mean > top {
-				best, top = level, r.First.Mean
-			}
-		}
-		if best == "" {
+	for i, levels := range [][]string{g.Directions, g.Pairs, g.Triplets} {
+		at[i] = "*"
+		best, err := g.choose(levels, func(r *Rule) stats.Mean { return r.First }, strings.Join(at, "/"))
+		if err != nil {
 			return out
 		}
-		at[f] = best
-		out = append(out, strings.Join(at[:], "/"))
+		at[i] = best
+		out = append(out, strings.Join(at, "/"))
 	}
 	return out
 }
