@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 func writePreset(t *testing.T, text string) string {
@@ -257,6 +258,15 @@ func TestWith(t *testing.T) {
 	}
 	if rates := p.SweepRates(6, "minicar", "cos/con/con"); !slices.Equal(rates, []float64{0.25}) {
 		t.Errorf("sweep at %v", rates)
+	}
+	saved := quick // What a change does not name stays.
+	for _, m := range []train.Memory{{Precision: train.BFloat16}, {MicroBatch: 8}, {}} {
+		if saved, err = saved.With(Settings{Memory: m}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if saved.Memory != (train.Memory{Precision: train.BFloat16, MicroBatch: 8}) || len(saved.Changes) != 2 {
+		t.Errorf("%+v, %q", saved.Memory, saved.Changes)
 	}
 	odd, err := quick.With(Settings{Batch: 60})
 	if err != nil {

@@ -96,14 +96,12 @@ func (p Preset) With(s Settings) (Preset, error) {
 			cmp.Or(base.WeightsPath(), base.Weights))
 		p.Base = base
 	}
-	if s.Memory != (train.Memory{}) {
-		if m := s.Memory; m != p.Memory {
-			p.change(m.Precision != p.Memory.Precision, "precision %s", cmp.Or(m.Precision, "float32"))
-			p.change(m.MicroBatch != p.Memory.MicroBatch, "micro-batches of %d", m.MicroBatch)
-			p.change(m.Recompute != p.Memory.Recompute, "recomputed blocks")
-		}
-		p.Memory = s.Memory
-	}
+	m := train.Memory{Precision: cmp.Or(s.Memory.Precision, p.Memory.Precision),
+		MicroBatch: cmp.Or(s.Memory.MicroBatch, p.Memory.MicroBatch), Recompute: s.Memory.Recompute || p.Memory.Recompute}
+	p.change(m.Precision != p.Memory.Precision, "precision %s", m.Precision)
+	p.change(m.MicroBatch != p.Memory.MicroBatch, "micro-batches of %d", m.MicroBatch)
+	p.change(m.Recompute != p.Memory.Recompute, "recomputed blocks")
+	p.Memory = m
 	if s.RuleOptions != "" {
 		p.change(s.RuleOptions != p.RuleOptions, "%s", strings.ReplaceAll(s.RuleOptions, "&", ", "))
 		p.RuleOptions = s.RuleOptions

@@ -53,11 +53,7 @@ func (p presetFlags) preset(a *cli.App) (presets.Preset, error) {
 	}
 	preset.Reading = p.reading
 	preset.DataOptions = a.DataOptions()
-	memory := preset.Memory
-	memory.Precision = cmp.Or(p.memory.Precision, memory.Precision)
-	memory.MicroBatch = cmp.Or(p.memory.MicroBatch, memory.MicroBatch)
-	memory.Recompute = memory.Recompute || p.memory.Recompute
-	preset, err = preset.With(presets.Settings{Memory: memory})
+	preset, err = preset.With(presets.Settings{Memory: p.memory})
 	return preset, cli.Usage(err)
 }
 
