@@ -103,7 +103,7 @@ func (t *Trainer) blockSession(of Training, b *heads.Block, seed uint64, rates h
 	if err := s.initialize(); err != nil {
 		return nil, err
 	}
-	n := s.objective.Proxies
+	n := s.step.objective.Proxies
 	if n == 0 {
 		return s, nil
 	}
@@ -174,7 +174,7 @@ func (b *blocks) Set(of []*heads.Block) (fits bool, err error) {
 		}
 		b.sessions = append(b.sessions, s)
 	}
-	if b.lanes == nil || b.sessions[0].objective.Proxies > 0 { // The number of proxies is that of the classes.
+	if b.lanes == nil || b.sessions[0].step.objective.Proxies > 0 { // The number of proxies is that of the classes.
 		b.lanes.free()
 		b.lanes, err = b.trainer.newLanes(b.sessions)
 	}

@@ -182,11 +182,11 @@ func (s *session) initialize() error {
 	if err := s.step.markTrained(s.Options); err != nil {
 		return err
 	}
-	return s.objective.options.resetState(s.step.weights, s.Dim)
+	return s.step.objective.options.resetState(s.step.weights, s.Dim)
 }
 
 func (s *session) initializeWeights() error {
-	if n := s.objective.Proxies; n > 0 && s.HeadStart == "" {
+	if n := s.step.objective.Proxies; n > 0 && s.HeadStart == "" {
 		if err := backbone.SetProxies(s.step.weights, objectives.InitialProxies(n, s.Dim, s.Seed), n, s.Dim); err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (s *session) load(want Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	proxies := s.objective.Proxies
+	proxies := s.step.objective.Proxies
 	if s.HeadStart != "" { // They are in the coordinates of the start.
 		proxies = 0
 	}
@@ -281,7 +281,7 @@ func (s *session) writeSummed(kind string, raw []byte) (name, sum string, err er
 // loadState reads what the optimizer and the memory bank keep.
 func (s *session) loadState(c *Checkpoint) error {
 	store := s.step.weights
-	if err := s.objective.options.resetState(store, s.Dim); err != nil {
+	if err := s.step.objective.options.resetState(store, s.Dim); err != nil {
 		return err
 	}
 	paths := statePaths(store)
@@ -353,7 +353,7 @@ func (s *session) metadata() map[string]string {
 	if s.chosen != nil {
 		meta["head_choice"] = s.chosen.Choice.String()
 	}
-	if s.objective.Proxies > 0 && s.chosen == nil { // They describe the rows of the tensor "proxies.weight".
+	if s.step.objective.Proxies > 0 && s.chosen == nil { // They describe the rows of the tensor "proxies.weight".
 		meta["proxy_classes"], meta["proxies_per_class"] = s.proxyClasses(), strconv.Itoa(s.Config.Proxies())
 	}
 	return meta

@@ -414,8 +414,8 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *samples.Data, mov
 	}
 	replicate := s.step.mesh.Replicate
 	in := stepValues{images: images, labels: replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))),
-		affine: replicate(data.Affine()), settings: new(held).of(s.step.mesh, c.settings(s.objective.options, 0))}
-	if s.objective.Noise {
+		affine: replicate(data.Affine()), settings: new(held).of(s.step.mesh, c.settings(s.step.objective.options, 0))}
+	if s.step.objective.Noise {
 		in.noise = replicate(objectives.Noise(len(b.labels), len(b.labels), 0, c.Seed))
 	}
 	last, err := s.step.run(in)
@@ -618,16 +618,12 @@ func compileOnDevices(t *testing.T, trainer *Trainer, batchSize, size, dim int, 
 	t.Helper()
 	config := devicesConfig()
 	config.Arch, config.Dim = string(backbone.ResNet18), dim
-	obj, err := newObjective(config, config.ClassesPerBatch)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, n := range devices {
 		on, err := trainer.OnDevices(n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		step, err := on.trainingStep(config, obj)
+		step, err := on.trainingStep(config, config.ClassesPerBatch)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -144,7 +144,7 @@ type lanes struct {
 }
 
 func (t *Trainer) newLanes(sessions []*session) (*lanes, error) {
-	key, obj := sessions[0].step.key, sessions[0].objective
+	key, obj := sessions[0].step.key, sessions[0].step.objective
 	l := &lanes{count: len(sessions), objective: obj, weights: model.NewStore()}
 	var err error
 	l.exec, err = model.NewExec(t.Backend, l.weights, func(scope *model.Scope, in []*Node) *Node {

@@ -79,14 +79,13 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 // session is the state of a training while it runs.
 type session struct {
 	Training
-	trainer   *Trainer
-	heldOut   map[int64]bool // Labels of the training classes that are held out.
-	sampler   *sampler
-	objective objective
-	classes   map[int64]int32 // The number of each class that is trained on, by label.
-	step      *compiledStep
-	started   time.Time // Start of the time that state.Seconds does not include yet.
-	state     Checkpoint
+	trainer *Trainer
+	heldOut map[int64]bool // Labels of the training classes that are held out.
+	sampler *sampler
+	classes map[int64]int32 // The number of each class that is trained on, by label.
+	step    *compiledStep
+	started time.Time // Start of the time that state.Seconds does not include yet.
+	state   Checkpoint
 
 	chosen *chosenHead // nil for other trainings, as is last.
 	last   *evaluation
@@ -104,13 +103,10 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 		return nil, err
 	}
 	s.classes = samples.NumberClasses(s.Data.Train.Labels(), s.heldOut)
-	if s.objective, err = newObjective(s.Config, len(s.classes)); err != nil {
-		return nil, err
-	}
 	if err := s.Config.FitsDevices(t.DeviceCount()); err != nil {
 		return nil, err
 	}
-	s.step, err = t.trainingStep(s.Config, s.objective)
+	s.step, err = t.trainingStep(s.Config, len(s.classes))
 	return s, err
 }
 
@@ -262,10 +258,10 @@ func (s *inputs) next(ctx context.Context, step int) (v stepValues, err error) {
 	}
 	v = stepValues{images: b.images, affine: s.affine}
 	v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
-	v.settings = s.held.of(s.step.mesh, s.settings(s.objective.options, step))
-	if s.objective.Noise {
+	v.settings = s.held.of(s.step.mesh, s.settings(s.step.objective.options, step))
+	if s.step.objective.Noise {
 		n := len(b.labels)
-		v.noise = replicate(objectives.Noise(n, n+s.objective.options.bank.Rows(), step, s.Seed))
+		v.noise = replicate(objectives.Noise(n, n+s.step.objective.options.bank.Rows(), step, s.Seed))
 	}
 	return v, nil
 }

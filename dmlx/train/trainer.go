@@ -199,8 +199,12 @@ func (s *compiledStep) decode(raw []byte, proxies int) error {
 	return err
 }
 
-// trainingStep returns a compiled step of training; see [compiledStep.run].
-func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
+// trainingStep returns a compiled step of training on a number of classes; see [compiledStep.run].
+func (t *Trainer) trainingStep(c Config, classes int) (*compiledStep, error) {
+	obj, err := newObjective(c, classes)
+	if err != nil {
+		return nil, err
+	}
 	key := c.network()
 	key.by, key.proxies, key.images = c.Objective.String(), obj.Proxies, c.ImagesPerClass
 	key.memory, key.options, key.bankRows = c.Memory, c.Options.key(), obj.options.bank.Rows()
