@@ -28,7 +28,7 @@ type reproduction struct {
 	set           settingFlags
 	bundled       string // File to write the results to; "" writes none.
 	estimated     bool
-	rules, losses []string
+	rules, losses []presets.Objective
 	entries       ledger.Filter
 	verdicts      []string
 
@@ -80,9 +80,9 @@ the cluster's nodes share.`,
 		RunE:      func(cmd *cobra.Command, names []string) error { return r.run(cmd.Context(), names) },
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&r.rules, "add-rule", nil, `rule as a row of your own, with a label if you like: `+
+	f.Var(objectiveFlag{to: &r.rules, labels: true}, "add-rule", `rule as a row of your own, with a label if you like: `+
 		`"Ours = cos/lin/cir"; may be repeated`)
-	f.StringArrayVar(&r.losses, "add-loss", nil, `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
+	f.Var(objectiveFlag{to: &r.losses, loss: true, labels: true}, "add-loss", `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
 	f.StringVar(&r.set.settings.FineGrained, "fine-grained", "",
 		"fine-grained data set, or folder of images, instead of the paper's CAR (default: the preset's)")
 	f.StringVar(&r.set.settings.CoarseGrained, "separated", "",
@@ -139,10 +139,6 @@ func (r *reproduction) plan(names []string) error {
 		return err
 	}
 	r.Seeds = seeds
-	rows, err := allObjectives(r.rules, r.losses, true)
-	if err != nil {
-		return err
-	}
 	all := slices.Contains(names, everything)
 	if r.names = names; all {
 		r.names = paper.Names()
@@ -166,7 +162,8 @@ func (r *reproduction) plan(names []string) error {
 	if err := r.begin(preset, preset.Light(r.Devices)); err != nil {
 		return err
 	}
-	r.requests, err = plan(r.names, report.Request{Open: r.open, Store: r.store, Preset: preset, Rows: rows,
+	r.requests, err = plan(r.names, report.Request{Open: r.open, Store: r.store, Preset: preset,
+		Rows:    slices.Concat(r.rules, r.losses),
 		Options: r.Options}, all, len(r.set.lr) > 1)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/dmlx/weights"
 )
@@ -47,22 +48,16 @@ weights.safetensors, the weights and running averages after the last step.
 			if loss != "" && cmd.Flags().Changed("rule") {
 				return cli.Usagef("--rule and --loss are both given: want one of them")
 			}
-			rules, losses := []string{rule}, []string(nil)
-			if loss != "" {
-				rules, losses = nil, []string{loss}
-			}
-			all, err := allObjectives(rules, losses, false)
-			if err != nil {
+			var all []presets.Objective
+			if err := (objectiveFlag{to: &all, loss: loss != ""}).Set(cmp.Or(loss, rule)); err != nil {
 				return err
 			}
 			if len(all) > 1 {
 				return cli.Usagef("%s has several values of a parameter: want one", cmp.Or(loss, rule))
 			}
-			o := all[0].Objective
-			if tf.miner != "" {
-				if o, err = o.WithMiner(tf.miner); err != nil {
-					return cli.Usage(err)
-				}
+			o, err := all[0].WithMiner(cmp.Or(tf.miner, all[0].Miner))
+			if err != nil {
+				return cli.Usage(err)
 			}
 			options, err := tf.changed(train.Options{}, lr)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,7 +25,7 @@ type training struct {
 	execution
 	set            settingFlags
 	data, exchange string
-	rules, losses  []string
+	rules, losses  []presets.Objective
 	proxyLR        float64
 	seed           uint64
 
@@ -66,8 +67,8 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.data, "data", "minicar", "data set, or a folder of images")
-	f.StringArrayVar(&t.rules, "rule", nil, "gradient rule; may be repeated (default cos/con/con)")
-	f.StringArrayVar(&t.losses, "loss", nil,
+	f.Var(objectiveFlag{to: &t.rules}, "rule", "gradient rule; may be repeated (default cos/con/con)")
+	f.Var(objectiveFlag{to: &t.losses, loss: true}, "loss",
 		`loss; parameters that differ from the published ones follow a "?": "ms?beta=40"; may be repeated`)
 	f.StringVar(&t.exchange, "exchange", "",
 		`replace parts of the losses: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
@@ -118,7 +119,14 @@ func (t *training) run(ctx context.Context) error {
 	say := func() {}
 	one := len(specs) == 1 && t.on.on == "" && !t.CachedOnly && !t.flags.Changed("out") && !t.flags.Changed("jobs")
 	if t.show(""); one {
-		say = sync.OnceFunc(func() { t.say(specs[0]) })
+		spec, rate := specs[0], fmt.Sprintf("lr %g,", specs[0].LR)
+		if spec.HeadStart != "" {
+			rate = "rate and steps chosen on held-out classes, at most"
+		}
+		say = sync.OnceFunc(func() {
+			t.Logf("run %s: %s on %s, seed %d, %s %d steps of %d images", spec.Hash(), spec.Objective, spec.DataName(),
+				spec.Seed, rate, spec.Steps(), spec.Batch())
+		})
 		t.IgnoreBundled, t.RunProcess = true, nil
 		t.Progress = func(p runs.Progress) {
 			say()
@@ -158,13 +166,10 @@ func (t *training) plan() (err error) {
 	if t.seeds == nil {
 		t.seeds = []uint64{t.seed}
 	}
-	if t.objectives, err = allObjectives(t.rules, t.losses, false); err != nil {
-		return err
-	}
 	if len(t.losses) == 0 && (given("exchange") || given("proxy-lr")) {
 		return cli.Usagef("--exchange and --proxy-lr belong to a loss: want --loss NAME")
 	}
-	if t.objectives == nil {
+	if t.objectives = slices.Concat(t.rules, t.losses); len(t.objectives) == 0 {
 		t.objectives = []presets.Objective{{}}
 	}
 	for i := range t.objectives {
@@ -223,16 +228,6 @@ func (t *training) compare(ctx context.Context, results []*runs.Result, ran int)
 		}
 		return fmt.Sprintf("%d runs, %d of them trained now", len(hashes), ran)
 	})
-}
-
-// say says which run is trained.
-func (t *training) say(spec runs.Spec) {
-	rate := fmt.Sprintf("lr %g,", spec.LR)
-	if spec.HeadStart != "" {
-		rate = "rate and steps chosen on held-out classes, at most"
-	}
-	t.Logf("run %s: %s on %s, seed %d, %s %d steps of %d images", spec.Hash(), spec.Objective, spec.DataName(),
-		spec.Seed, rate, spec.Steps(), spec.Batch())
 }
 
 // print prints the only result.
