@@ -44,11 +44,16 @@ func Compare(store *runs.Store, hashes ...string) (*Comparison, error) {
 		}
 		results = append(results, run)
 	}
-	groups := runs.SameButSeed(results)
-	if len(groups) == 0 {
+	if len(results) == 0 {
 		return nil, fmt.Errorf("no runs to compare: want at least one hash")
 	}
-	return &Comparison{Groups: groups, Names: groupNames(groups), Provenance: groupsLine(groups), store: store}, nil
+	return CompareResults(store, results), nil
+}
+
+// CompareResults is [Compare] for runs by their results, at least one.
+func CompareResults(store *runs.Store, results []*runs.Result) *Comparison {
+	groups := runs.SameButSeed(results)
+	return &Comparison{Groups: groups, Names: groupNames(groups), Provenance: groupsLine(groups), store: store}
 }
 
 // Report returns the parts of a comparison: "metrics", final measures with their deviations over seeds; "curves", their

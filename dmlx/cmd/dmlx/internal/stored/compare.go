@@ -102,16 +102,8 @@ func objectiveName(text string, entries []runs.Entry) (name string, known bool) 
 
 // PrintComparison prints runs side by side, and the report on them if out names a folder or if groups can be tested
 // over seeds. head, if not nil, adds to the JSON and returns a line that comes before the text.
-func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, hashes []string, out string,
+func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, out string,
 	head func(v map[string]any) string) error {
-	var results []*runs.Result
-	for _, hash := range hashes {
-		r, err := store.Get(hash)
-		if err != nil {
-			return err
-		}
-		results = append(results, r)
-	}
 	groups := runs.SameButSeed(results)
 	v, body := map[string]any{"runs": results}, ""
 	if head != nil {
@@ -136,10 +128,7 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, hashes 
 	if out == "" {
 		open = func() (*train.Trainer, error) { return nil, errors.New("pictures need --out") }
 	}
-	c, err := inspect.Compare(store, hashes...)
-	if err != nil {
-		return err
-	}
+	c := inspect.CompareResults(store, results)
 	c.References = references
 	r, err := c.Report(ctx, open)
 	if err != nil {

@@ -87,7 +87,15 @@ out classes, are found by their names alone.`,
 			if len(hashes) < 2 {
 				return fmt.Errorf("there is one such run, %s: want at least two to compare", hashes[0])
 			}
-			return PrintComparison(ctx, a, store, hashes, out, nil)
+			var results []*runs.Result
+			for _, hash := range hashes {
+				r, err := store.Get(hash)
+				if err != nil {
+					return err
+				}
+				results = append(results, r)
+			}
+			return PrintComparison(ctx, a, store, results, out, nil)
 		}),
 	}
 	compare.Flags().StringVar(&out, "out", "",

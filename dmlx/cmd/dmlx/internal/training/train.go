@@ -213,20 +213,16 @@ func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
 
 // compare compares results, of which some were trained now and those that are missing are nil.
 func (t *training) compare(ctx context.Context, results []*runs.Result, ran int) error {
-	var hashes []string
-	for _, r := range results {
-		if r != nil {
-			hashes = append(hashes, r.Hash)
-		}
+	all := len(results)
+	results = slices.DeleteFunc(results, func(r *runs.Result) bool { return r == nil })
+	if len(results) == 0 {
+		return fmt.Errorf("none of the %d runs is there: leave out --cached-only to train them", all)
 	}
-	if len(hashes) == 0 {
-		return fmt.Errorf("none of the %d runs is there: leave out --cached-only to train them", len(results))
-	}
-	return stored.PrintComparison(ctx, t.App, t.store, hashes, t.out, func(v map[string]any) string {
-		if v["trained"] = ran; len(hashes) < len(results) {
-			return fmt.Sprintf("%d of %d runs are there", len(hashes), len(results))
+	return stored.PrintComparison(ctx, t.App, t.store, results, t.out, func(v map[string]any) string {
+		if v["trained"] = ran; len(results) < all {
+			return fmt.Sprintf("%d of %d runs are there", len(results), all)
 		}
-		return fmt.Sprintf("%d runs, %d of them trained now", len(hashes), ran)
+		return fmt.Sprintf("%d runs, %d of them trained now", all, ran)
 	})
 }
 
