@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -187,6 +188,7 @@ func TestExamples(t *testing.T) {
 	newTree := func() *cobra.Command {
 		return newRoot(cli.New(context.Background(), io.Discard, io.Discard))
 	}
+	word := regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`) // Of a shell.
 	var check func(*cobra.Command)
 	check = func(cmd *cobra.Command) {
 		if cmd.Hidden {
@@ -195,7 +197,10 @@ func TestExamples(t *testing.T) {
 		own := false
 		for line := range strings.Lines(cmd.Example) {
 			line, _, _ = strings.Cut(line, "#")
-			words := strings.Fields(strings.ReplaceAll(line, `"`, ""))
+			words := word.FindAllString(line, -1)
+			for i := range words {
+				words[i] = strings.NewReplacer(`"`, "", "'", "").Replace(words[i])
+			}
 			for i, name := range []string{"./dmlx/cmd/dmlx", "dmlx"} { // As in "go run ./dmlx/cmd/dmlx lab".
 				if at := slices.Index(words, name); at >= 0 && (i == 1 || words[0] == "go") {
 					words = words[at:]
