@@ -137,8 +137,8 @@ func (s *settingFlags) preset(a *cli.App) (p presets.Preset, seeds []uint64, err
 	return p, set.Seeds, cli.Usage(err)
 }
 
-// objectiveFlag is a flag of rules, or of losses, that may be repeated. It reads each value of a parameter with several:
-// "cos/lin/cir?tau=1,2". With labels, one may stand before a rule or loss: "Ours = cos/lin/cir?tau=2".
+// objectiveFlag is a flag of rules, or of losses, that may be repeated. It reads each value of a parameter with
+// several: "cos/lin/cir?tau=1,2". With labels, one may stand before a rule or loss: "Ours = cos/lin/cir?tau=2".
 type objectiveFlag struct {
 	to           *[]presets.Objective
 	loss, labels bool

@@ -82,7 +82,8 @@ the cluster's nodes share.`,
 	f := cmd.Flags()
 	f.Var(objectiveFlag{to: &r.rules, labels: true}, "add-rule", `rule as a row of your own, with a label if you like: `+
 		`"Ours = cos/lin/cir"; may be repeated`)
-	f.Var(objectiveFlag{to: &r.losses, loss: true, labels: true}, "add-loss", `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
+	f.Var(objectiveFlag{to: &r.losses, loss: true, labels: true}, "add-loss",
+		`loss as a row of your own, as in "ms, miner ms"; may be repeated`)
 	f.StringVar(&r.set.settings.FineGrained, "fine-grained", "",
 		"fine-grained data set, or folder of images, instead of the paper's CAR (default: the preset's)")
 	f.StringVar(&r.set.settings.CoarseGrained, "separated", "",
