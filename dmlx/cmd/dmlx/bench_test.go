@@ -192,6 +192,8 @@ func (s *session) surgery(ctx context.Context) error {
 		sizes, rules = sizes[:1], rules[:1]
 	} else if bench.OnCPU(s.choice) {
 		sizes = sizes[:3]
+	} else {
+		sizes, rules = sizes[2:], rules[:1]
 	}
 	for _, size := range sizes {
 		values, labels := bench.Gaussian(size[0], size[1])

@@ -95,9 +95,7 @@ func (s *session) inTurn(ctx context.Context, name string, rounds int,
 	type line struct{ name, size string }
 	beside := make(map[line]string) // The names of this module's lines.
 	for range rounds {
-		if err := run(s, ctx); err != nil {
-			return err
-		}
+		// Before this module, which keeps the memory that it takes of a device; PyTorch gives its own back.
 		lines, err := python.measure(name)
 		if err != nil {
 			return err
@@ -105,9 +103,12 @@ func (s *session) inTurn(ctx context.Context, name string, rounds int,
 		for _, l := range lines {
 			theirs = append(theirs, bench.Measured(l.Name, l.Size, "ms", l.Times...))
 			if l.Peak > 0 {
-				s.report(bench.Measured("memory of "+l.Name, l.Size, "GB", l.Peak))
+				theirs = append(theirs, bench.Measured("memory of "+l.Name, l.Size, "GB", l.Peak))
 			}
 			beside[line{l.Name, l.Size}] = l.Ours
+		}
+		if err := run(s, ctx); err != nil {
+			return err
 		}
 	}
 	own := merged(s.lines)

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/losses"
@@ -48,6 +50,7 @@ var (
 	evidenceNetwork = flag.String("evidence-network", "", "ONNX file of the network to train on them")
 	evidenceStore   = flag.String("evidence-store", "", "folder for the runs of Table 2")
 	evidenceTime    = flag.Duration("evidence-time", 9*time.Minute, "after it, TestEvidence begins no other check")
+	evidenceList    = flag.Bool("evidence-list", false, "list the checks of TestEvidence with their expected times")
 	evidenceSmall   = flag.Bool("evidence-small", false, "rehearse in small, with records in the folder -evidence")
 	evidenceStep    = flag.String("evidence-step", "small 4 4 32", "what BenchmarkEvidenceStep trains: network, classes, "+
 		"images of each, pixels and precision: bf16, tf32 or bf16-recomputed")
@@ -64,7 +67,7 @@ const (
 // ended, and leaves a record.
 type evidence struct {
 	name, about string
-	limit       time.Duration // At full size.
+	expected    time.Duration // On an H100 with 16 cores, an estimate.
 	// command returns the arguments of this program, or of python where peer is set. nil leaves the check out, and why
 	// says for what reason. small asks for seconds on a CPU.
 	command func(small bool) (args []string, why string)
@@ -76,11 +79,11 @@ type evidence struct {
 type record struct {
 	Check   string  `json:"check"`
 	About   string  `json:"about"`
-	State   string  `json:"state"` // "passed", "failed", "timed out", "left out" or "not run", at least not to its end.
-	Why     string  `json:"why,omitempty"`
+	State   string  `json:"state"`           // "passed", "failed", "timed out", "left out" or "not run", at least not to its end.
+	Why     string  `json:"why,omitempty"`   // Of a check that has passed, what its peer could not measure.
 	Small   bool    `json:"small,omitempty"` // A rehearsal, no measurement.
 	Backend string  `json:"backend"`         // GOMLX_BACKEND, or "" for the default. It names the plugin.
-	GPU     string  `json:"gpu,omitempty"`   // Name, driver and memory, as nvidia-smi prints them.
+	GPU     string  `json:"gpu,omitempty"`   // Name, driver and memory of the GPU, if the backend computes on one.
 	Machine string  `json:"machine"`
 	Version string  `json:"version"`
 	Date    string  `json:"date"`
@@ -95,8 +98,9 @@ const scratchPlace, linesFile = "SCRATCH", "/lines.json"
 
 // measures returns a check that is a benchmark of this program, beside other libraries if a Python is given. small
 // tells whether it is rehearsed.
-func measures(name, about, benchmark string, limit time.Duration, rehearsed bool, more ...string) evidence {
-	return evidence{name: name, about: about, limit: limit, command: func(small bool) ([]string, string) {
+func measures(name, about, benchmark string, seconds int, rehearsed bool, more ...string) evidence {
+	expected := time.Duration(seconds) * time.Second
+	return evidence{name: name, about: about, expected: expected, command: func(small bool) ([]string, string) {
 		args := append([]string{"-test.run", "^$", "-test.timeout", "0", "-test.benchtime", "1x", "-test.bench",
 			"^" + benchmark + "$", "-record", scratchPlace + linesFile}, more...)
 		switch {
@@ -113,17 +117,18 @@ func measures(name, about, benchmark string, limit time.Duration, rehearsed bool
 }
 
 // step returns a check of a training step, with the arguments of -evidence-step.
-func step(at string, rehearsed bool, env ...string) evidence {
-	e := measures("step "+at, "time and memory of a training step", "BenchmarkEvidenceStep", 3*time.Minute, rehearsed,
+func step(at string, seconds int, rehearsed bool, env ...string) evidence {
+	e := measures("step "+at, "time and memory of a training step", "BenchmarkEvidenceStep", seconds, rehearsed,
 		"-evidence-step", at)
 	e.env = env
 	return e
 }
 
 // parity returns a check of ten training steps beside PyTorch's.
-func parity(arch, precision string, rehearsed bool) evidence {
-	e := evidence{name: strings.TrimSpace("parity " + arch + " " + precision), limit: 3 * time.Minute, peer: true,
-		about: "ten training steps beside PyTorch's in float64 and on the same device"}
+func parity(arch, precision string, seconds int, rehearsed bool) evidence {
+	e := evidence{name: strings.TrimSpace("parity " + arch + " " + precision), peer: true,
+		about:    "ten training steps beside PyTorch's in float64 and on the same device",
+		expected: time.Duration(seconds) * time.Second}
 	e.command = func(small bool) ([]string, string) {
 		args := []string{"internal/peer/parity.py", "--json", "--backends", cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"),
 			"--dmlx", os.Args[0], "--arch", arch, "--rules", "cos-orth/lin-ms/cir", "--precision", precision}
@@ -140,14 +145,13 @@ func parity(arch, precision string, rehearsed bool) evidence {
 	return e
 }
 
-// wholeNetwork returns a command of this program on the photographs by the whole network of a file, in the setting of
+// onPhotographs returns a command of this program on the photographs by the network of a file, in the setting of
 // photographs.md. Its runs stay, so that more seeds go on from fewer.
-func wholeNetwork(command ...string) (args []string, why string) {
+func onPhotographs(command ...string) (args []string, why string) {
 	if *evidencePhotos == "" || *evidenceNetwork == "" || *evidenceStore == "" {
 		return nil, "no -evidence-photos, no -evidence-network or no -evidence-store"
 	}
-	return append(command, "--json", "--jobs", "1", "--train-only", ".", "--arch", *evidenceNetwork, "--store",
-		*evidenceStore), ""
+	return append(command, "--json", "--jobs", "1", "--arch", *evidenceNetwork, "--store", *evidenceStore), ""
 }
 
 // ratesFile is the preset in the folder of the records with the rates that are chosen there for Table 2.
@@ -156,93 +160,115 @@ func ratesFile() string { return filepath.Join(*evidenceDir, "rates.toml") }
 // rates returns a check that chooses the learning rates of Table 2's rules for a whole network, on held-out classes.
 func rates() evidence {
 	return evidence{name: "rates", about: "learning rates of a whole network on photographs, on held-out classes",
-		limit: 6 * time.Minute, command: func(small bool) ([]string, string) {
+		expected: 5 * time.Minute, command: func(small bool) ([]string, string) {
 			if small {
 				return []string{"search", "rates", "--json", "--jobs", "1", "--preset", "smoke", "--steps", "1", "--data",
 					"minicar", "--arch", "../../onnx/testdata/efficientnet_lite0.onnx", "--lr", "0.01,0.02", "--wider", "0",
 					"--rule", "euc/con/con", "--store", scratchPlace, "--write", ratesFile()}, ""
 			}
-			return wholeNetwork("search", "rates", "--preset", "../../paper/photographs.toml", "--data", *evidencePhotos,
+			return onPhotographs("search", "rates", "--preset", "../../paper/photographs.toml", "--data", *evidencePhotos,
+				"--train-only", ".",
 				"--lr", "0.02,0.06,0.2", "--wider", "0", "--held-out", "4", "--seeds", "1", "--write", ratesFile(),
 				"--rule", "euc/con/con", "--rule", "cos/con/con", "--rule", "euc-orth/con/con", "--rule", "cos-orth/con/con")
 		}}
 }
 
-// table2 returns a check that trains Table 2 by the whole network of a file, at the rates of an earlier check.
-func table2(seeds string, rehearsed bool) evidence {
-	return evidence{name: "table2 seeds " + seeds, about: "Table 2 on photographs, by a whole network of an ONNX file",
-		limit: 9 * time.Minute, command: func(small bool) ([]string, string) {
-			switch _, err := os.Stat(ratesFile()); {
-			case small && !rehearsed:
-				return nil, "more seeds of a check that is rehearsed"
-			case small:
-				return []string{"reproduce", "table2", "--json", "--jobs", "1", "--no-bundled", "--seeds", seeds, "--preset",
-					"smoke", "--steps", "1", "--lr", "0.01", "--fine-grained", "minicar", "--separated", "none", "--arch",
-					"../../onnx/testdata/efficientnet_lite0.onnx", "--store", scratchPlace, "--write-bundled",
-					scratchPlace + "/table2.json"}, ""
-			case err != nil:
-				return nil, "no rates were chosen"
-			}
-			return wholeNetwork("reproduce", "table2", "--preset", ratesFile(), "--seeds", seeds, "--fine-grained",
-				*evidencePhotos, "--write-bundled", filepath.Join(*evidenceDir, "table2.json"))
-		}}
+// table2 returns a check that trains Table 2 by the network of a file: its last blocks, at the rates that were chosen on
+// a CPU for photographs.md, whose means it should have, or all of it, at the rates of an earlier check.
+func table2(whole bool, seeds string, expected time.Duration, rehearsed bool) evidence {
+	name, about := "table2 seeds ", "Table 2 on photographs, by the last blocks of an ONNX file's network"
+	if whole {
+		name, about = "table2 whole seeds ", "Table 2 on photographs, by a whole network of an ONNX file"
+	}
+	return evidence{name: name + seeds, about: about, expected: expected, command: func(small bool) ([]string, string) {
+		preset, bundle, more := "../../paper/photographs-rates.toml", "table2.json", []string{"--keep", "8GB"}
+		if whole {
+			preset, bundle, more = ratesFile(), "table2-whole.json", []string{"--train-only", "."}
+		}
+		switch _, err := os.Stat(preset); {
+		case small && !rehearsed:
+			return nil, "other runs of a check that is rehearsed"
+		case small:
+			return []string{"reproduce", "table2", "--json", "--jobs", "1", "--no-bundled", "--seeds", seeds, "--preset",
+				"smoke", "--steps", "1", "--lr", "0.01", "--fine-grained", "minicar", "--separated", "none", "--arch",
+				"../../onnx/testdata/efficientnet_lite0.onnx", "--store", scratchPlace, "--write-bundled",
+				scratchPlace + "/table2.json"}, ""
+		case err != nil:
+			return nil, "no rates were chosen"
+		}
+		return onPhotographs(append(more, "reproduce", "table2", "--preset", preset, "--seeds", seeds, "--fine-grained",
+			*evidencePhotos, "--write-bundled", filepath.Join(*evidenceDir, bundle))...)
+	}}
 }
 
-// allEvidence are the checks, the most telling first.
+// allEvidence are the checks, the most telling first: every kind of number is asked for within the first twelve minutes.
+// The time of a check is that of its compilations, by what they take for an H100 by its description on two cores, of
+// cuDNN's choice of algorithms, and of the start of its processes.
 func allEvidence() []evidence {
 	deterministic := measures("resume deterministic", "an interrupted run with XLA's deterministic operations has them",
-		"BenchmarkEvidenceResume", 3*time.Minute, true)
+		"BenchmarkEvidenceResume", 40, true)
 	deterministic.env = []string{"XLA_FLAGS=--xla_gpu_deterministic_ops=true"}
 	tf32 := "GOMLX_BACKEND=" + cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla:cuda") + ",tf32"
 	return []evidence{
-		{name: "backend", about: "the backend opens: its plugin, devices and versions", limit: time.Minute,
+		{name: "backend", about: "the backend opens: its plugin, devices and versions", expected: 10 * time.Second,
 			command: func(bool) ([]string, string) { return []string{"doctor", "--json"}, "" }},
 		measures("rules", "gradients of the 168 rules and of the losses beside the Go backend's", "BenchmarkEvidenceRules",
-			4*time.Minute, true),
-		parity("resnet18", "", false), parity("vit", "", true), parity("resnet50", "bf16", false),
-		measures("resume", "an interrupted run has the bits of a whole one", "BenchmarkEvidenceResume", 3*time.Minute, true),
-		deterministic,
-		step("resnet50 8 16 224 bf16", false), step("vit_small_patch16_224 8 16 224 bf16", false),
-		step("resnet50 32 16 224 bf16", false), step("resnet50 8 16 224", false),
-		measures("op", "gradient surgery beside pytorch-metric-learning", "BenchmarkSurgery", 3*time.Minute, true),
-		measures("recall", "recall of as many images as Stanford Online Products has", "BenchmarkRecall", 3*time.Minute,
+			75, true),
+		step("resnet50 8 16 224 bf16", 110, false), parity("resnet18", "", 50, false),
+		measures("resume", "an interrupted run has the bits of a whole one", "BenchmarkEvidenceResume", 35, true),
+		measures("op", "gradient surgery beside pytorch-metric-learning", "BenchmarkSurgery", 50, true),
+		measures("recall", "recall of as many images as Stanford Online Products has", "BenchmarkRecall", 45, true),
+		measures("input", "photographs decoded, batches cut from them and copied to the device", "BenchmarkInput", 25,
 			true),
-		measures("input", "photographs decoded, batches cut from them and copied to the device", "BenchmarkInput",
-			2*time.Minute, true),
-		rates(), table2("1", true), table2("1-3", false),
-		parity("small", "bf16", true), parity("vit", "bf16", false), parity("resnet18", "bf16", false),
-		parity("resnet50", "", false), parity("small", "", false),
-		step("small 4 4 32", true), step("resnet18 8 16 224 bf16", false), step("resnet18 8 16 224", false),
-		step("vit_small_patch16_224 8 16 224", false), step("vit_small_patch16_224 8 16 224 tf32", false, tf32),
-		step("vit_base_patch16_224 8 16 224 bf16", false), step("vit_small_patch16_224 32 16 224 bf16", false),
-		step("resnet50 8 16 224 bf16-recomputed", false), step("resnet50 32 16 224 bf16-recomputed", false),
-		step("resnet18 32 16 224 bf16", false), step("vit_base_patch16_224 32 16 224 bf16", false),
-		measures("losses", "losses beside pytorch-metric-learning", "BenchmarkLosses", 5*time.Minute, false),
-		table2("1-5", false),
+		table2(false, "1", 2*time.Minute, true),
+		step("vit_small_patch16_224 8 16 224 bf16", 90, false), parity("vit", "", 45, true),
+		parity("resnet50", "bf16", 80, false), step("resnet50 8 16 224", 100, false),
+		step("resnet50 32 16 224 bf16", 120, false), deterministic, table2(false, "1-5", 2*time.Minute, false),
+		parity("small", "bf16", 35, true), parity("vit", "bf16", 45, false), parity("resnet18", "bf16", 50, false),
+		parity("resnet50", "", 80, false), parity("small", "", 35, false),
+		step("small 4 4 32", 50, true), step("resnet18 8 16 224 bf16", 80, false), step("resnet18 8 16 224", 80, false),
+		step("vit_small_patch16_224 8 16 224", 90, false), step("vit_small_patch16_224 8 16 224 tf32", 90, false, tf32),
+		step("vit_base_patch16_224 8 16 224 bf16", 110, false), step("vit_small_patch16_224 32 16 224 bf16", 100, false),
+		step("resnet50 8 16 224 bf16-recomputed", 60, false), step("resnet50 32 16 224 bf16-recomputed", 70, false),
+		step("resnet18 32 16 224 bf16", 90, false), step("vit_base_patch16_224 32 16 224 bf16", 130, false),
+		rates(), table2(true, "1", 5*time.Minute, false), table2(true, "1-3", 5*time.Minute, false),
+		measures("losses", "losses beside pytorch-metric-learning", "BenchmarkLosses", 240, false),
 	}
 }
 
+// limit is the time after which a check is ended at full size.
+func (e evidence) limit() time.Duration { return min(max(2*e.expected, time.Minute), 9*time.Minute) }
+
 // TestEvidence runs all checks in order and leaves their records in a file of the folder -evidence, each at once. A
-// check that has passed there with the same program and backend is not run again, so that calls can follow each other.
-// One that did not pass is tried again behind all others:
+// check that has passed there with the same program is not run again, so that calls can follow each other. One that did
+// not pass, or passed with another program, is tried again behind all others. Records of another device, backend or
+// size are refused:
 //
 //	go test -c -o dmlx.test ./dmlx/cmd/dmlx && cd dmlx/cmd/dmlx
 //	GOMLX_BACKEND=xla:PLUGIN dmlx.test -test.run TestEvidence -test.v -evidence DIR -peer PYTHON
 //
-// Without -evidence it rehearses, in small.
+// Without -evidence it rehearses, in small. With -evidence-list it lists the checks.
 func TestEvidence(t *testing.T) {
+	if *evidenceList {
+		fmt.Print(evidenceTimes())
+		return
+	}
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
 	}
-	small, version := *evidenceSmall || *evidenceDir == "", evidenceVersion()
+	small := *evidenceSmall || *evidenceDir == ""
 	if *evidenceDir == "" {
 		*evidenceDir = t.TempDir()
 	}
-	dir := *evidenceDir
 	if !small && os.Getenv("GOMLX_BACKEND") == "" { // The Go backend could stand in for one that is not found.
 		t.Fatal("GOMLX_BACKEND is not set: want the backend to check, such as xla:/path/to/plugin.so")
 	}
-	begin, file, earlier := time.Now(), filepath.Join(dir, evidenceFile), make(map[string]record)
+	begin, dir, now := time.Now(), *evidenceDir, func(e evidence) record {
+		return record{Check: e.name, About: e.about, State: notRun, Small: small, Backend: os.Getenv("GOMLX_BACKEND"),
+			Machine: runs.Machine(), Version: cmp.Or(os.Getenv("DMLX_EVIDENCE_VERSION"), runs.Version()),
+			Date: time.Now().UTC().Format(time.RFC3339)}
+	}
+	file := filepath.Join(dir, evidenceFile)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -254,56 +280,41 @@ func TestEvidence(t *testing.T) {
 	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		t.Fatalf("another run writes records into %s: %v", dir, err)
 	}
-	before, err := readRecords(file)
+	earlier, err := readRecords(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range before {
-		if r.Version == version && r.Small == small && r.Backend == os.Getenv("GOMLX_BACKEND") {
-			earlier[r.Check] = r
-		}
-	}
 	checks := allEvidence()
-	begun := func(e evidence) record {
-		return record{Check: e.name, About: e.about, State: "not run", Small: small, Backend: os.Getenv("GOMLX_BACKEND"),
-			Machine: runs.Machine(), Version: version, Date: time.Now().UTC().Format(time.RFC3339)}
-	}
-	var records []record
-	var order, again []int
-	for i, e := range checks {
-		r, found := earlier[e.name]
-		if !found {
-			r = begun(e)
-		}
-		records = append(records, r)
-		switch {
-		case r.State == "passed":
-			t.Logf("%s: passed before, on %s", e.name, r.Date)
-		case i > 0 && (r.State == "failed" || r.State == "timed out"):
-			again = append(again, i)
-		default:
-			order = append(order, i)
-		}
-	}
-	if err := durable.WriteJSON(file, records); err != nil { // Before minutes are spent that leave no record.
-		t.Fatal(err)
-	}
-	for k, i := range append(order, again...) {
-		e, r := checks[i], &records[i]
-		if left := *evidenceTime - time.Since(begin); small || left > 10*time.Second {
-			now := begun(e)
-			e.run(t.Context(), &now, left)
-			now.Date = time.Now().UTC().Format(time.RFC3339)
-			if strings.Contains(now.Backend, "cuda") { // Not of a CPU beside a GPU.
-				now.GPU = gpu(t.Context())
-			}
-			if k < len(order) || now.State != "not run" && now.State != "left out" { // Or else the failure is what is known.
-				*r = now
-			}
-		}
+	records, order := planned(checks, earlier, now)
+	write := func(r record) { // At once: before minutes are spent that leave no record.
 		if err := durable.WriteJSON(file, records); err != nil {
-			t.Fatal(err)
+			raw, _ := json.Marshal(r)
+			t.Fatalf("%v: want room and the right to write there; this is not in it:\n%s", err, raw)
 		}
+	}
+	write(records[0])
+	device := ""
+	for k, i := range order {
+		e, r, again := checks[i], now(checks[i]), ran(records[i])
+		if left := *evidenceTime - time.Since(begin); k == 0 || small || left > 10*time.Second {
+			e.run(t.Context(), &r, left)
+			if k == 0 {
+				device = r.device(t.Context())
+			}
+			r.GPU, r.Date = device, time.Now().UTC().Format(time.RFC3339)
+			if k == 0 && r.State == "passed" {
+				for _, other := range earlier {
+					if err := other.fits(r); err != nil {
+						t.Fatalf("%s: %v: want another folder", file, err)
+					}
+				}
+			}
+			if !again || ran(r) { // Or else the earlier result is what is known.
+				records[i] = r
+			}
+		}
+		r = records[i]
+		write(r)
 		t.Logf("%s: %s, %.1f s (%.1f s of CPU) %s", e.name, r.State, r.Seconds, r.CPU, r.Why)
 		if r.State == "failed" || r.State == "timed out" {
 			t.Errorf("%s: %s: %s\n%v", e.name, r.State, r.Why, r.Output)
@@ -312,10 +323,75 @@ func TestEvidence(t *testing.T) {
 			}
 		}
 	}
+	if text := evidenceText(records); device == "" && text != evidenceText(nil) {
+		t.Errorf("records of a CPU are shown as a GPU's:\n%s", text)
+	}
 }
 
-// evidenceVersion is the commit that travel.sh packed, since git does not tell it there.
-func evidenceVersion() string { return cmp.Or(os.Getenv("DMLX_EVIDENCE_VERSION"), runs.Version()) }
+// notRun is the state of a check that was not run, at least not to its end.
+const notRun = "not run"
+
+// ran tells whether a record is the result of a check.
+func ran(r record) bool { return r.State != "" && r.State != notRun && r.State != "left out" }
+
+// planned returns the records of a folder, those of checks that are no more behind all others, and the order in which
+// the checks are run: the backend's, which tells the device, those that did not run yet, and those whose result may be
+// another now.
+func planned(checks []evidence, earlier []record, now func(evidence) record) (records []record, order []int) {
+	var again []int
+	for i, e := range checks {
+		r := now(e)
+		if k := slices.IndexFunc(earlier, func(r record) bool { return r.Check == e.name }); k >= 0 && ran(earlier[k]) {
+			r = earlier[k]
+		}
+		records = append(records, r)
+		switch {
+		case i == 0 || !ran(r):
+			order = append(order, i)
+		case r.State != "passed" || r.Version != now(e).Version:
+			again = append(again, i)
+		}
+	}
+	for _, r := range earlier {
+		if !slices.ContainsFunc(checks, func(e evidence) bool { return e.name == r.Check }) {
+			records = append(records, r)
+		}
+	}
+	return records, append(order, again...)
+}
+
+// fits returns an error if the result of an earlier check is of another device, backend or size than that of now, and
+// not only of its opening.
+func (r record) fits(now record) error {
+	of := func(r record) string {
+		return fmt.Sprintf("GPU %q, GOMLX_BACKEND %q, small %v", r.GPU, r.Backend, r.Small)
+	}
+	if r.Check != now.Check && ran(r) && of(r) != of(now) {
+		return fmt.Errorf("it has a record of %s on %s, and this is %s", r.Check, of(r), of(now))
+	}
+	return nil
+}
+
+// device returns the GPU of the backend that this record of its opening tells of, or "" if it computes on none.
+func (r record) device(ctx context.Context) string {
+	var v doctor.Report
+	if raw, err := json.Marshal(r.Output); err != nil || json.Unmarshal(raw, &v) != nil || v.Backend == nil ||
+		v.Backend.Name != "xla:cuda" {
+		return ""
+	}
+	return cmp.Or(gpu(ctx), v.GPU, strings.Join(v.Backend.Devices, ", "))
+}
+
+// evidenceTimes lists the checks with their expected times.
+func evidenceTimes() string {
+	var b strings.Builder
+	sum := time.Duration(0)
+	for _, e := range allEvidence() {
+		sum += e.expected
+		fmt.Fprintf(&b, "%4.0f s, %5.1f min in all  %-42s %s\n", e.expected.Seconds(), sum.Minutes(), e.name, e.about)
+	}
+	return b.String()
+}
 
 // readRecords reads the records of a file, or none if there is none.
 func readRecords(file string) (records []record, err error) {
@@ -325,6 +401,9 @@ func readRecords(file string) (records []record, err error) {
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, &records)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s holds no records: %w; want what an earlier call left, or no such file", file, err)
 	}
 	return records, err
 }
@@ -353,7 +432,7 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 	if args == nil {
 		return
 	}
-	limit := min(e.limit, left)
+	limit := min(e.limit(), left)
 	if r.Small {
 		limit = 10 * time.Minute // Of a machine that does much else: rehearsals measure nothing.
 	}
@@ -398,8 +477,8 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 		r.Output = output(string(raw))
 	}
 	switch {
-	case ctx.Err() != nil && limit < e.limit:
-		r.State, r.Why = "not run", fmt.Sprintf("the call ended %.0f s after it had begun", limit.Seconds())
+	case ctx.Err() != nil && limit < e.limit():
+		r.State, r.Why = notRun, fmt.Sprintf("the call ended %.0f s after it had begun", limit.Seconds())
 	case ctx.Err() != nil:
 		r.State, r.Why = "timed out", fmt.Sprintf("after %s", limit)
 	case err != nil:
@@ -407,8 +486,13 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 		r.Output = []any{r.Output, output(stderr.String())}
 	case r.allDiverged():
 		r.State, r.Why = "failed", "all runs diverged"
+	default:
+		r.Why = strings.Join(notMeasured.FindAllString(stderr.String(), -1), "; ")
 	}
 }
+
+// notMeasured are the lines of bench.py that say so.
+var notMeasured = regexp.MustCompile(`(?m)^not measured: .*`)
 
 // output is the JSON object that a program printed, or its lines.
 func output(printed string) any {
@@ -481,29 +565,38 @@ func (r record) result() string {
 			parts = append(parts, text)
 		}
 	}
+	if r.Why != "" {
+		parts = append(parts, r.Why)
+	}
 	return strings.Join(parts, "<br>")
 }
 
 // evidenceText is what environment.md says of the records of a GPU.
 func evidenceText(records []record) string {
 	var s, rows strings.Builder
-	var head string
+	var head string // Of the first record; another one's of another day or commit has its own.
 	var abouts []string
 	missing, all := make(map[string][]string), make(map[string]int)
 	for _, e := range allEvidence() {
 		if all[e.about]++; all[e.about] == 1 {
 			abouts = append(abouts, e.about)
 		}
-		i := slices.IndexFunc(records, func(r record) bool { return r.Check == e.name && r.GPU != "" && !r.Small })
-		if i < 0 || records[i].State == "not run" || records[i].State == "left out" {
+		i := slices.IndexFunc(records, func(r record) bool { return r.Check == e.name && r.GPU != "" && !r.Small && ran(r) })
+		if i < 0 {
 			missing[e.about] = append(missing[e.about], e.name)
 			continue
 		}
 		r := records[i]
-		head = fmt.Sprintf("On %s, on %s, by %s:\n\n", r.GPU, r.Date[:len(time.DateOnly)], r.Version)
-		fmt.Fprintf(&rows, "| %s: %s | %s |\n", r.Check, r.About, r.result())
+		of, own := fmt.Sprintf("n %s, on %s, by %s", r.GPU, strings.Split(r.Date, "T")[0], r.Version), ""
+		if head == "" {
+			head = of
+			s.WriteString("O" + of + ":\n\n")
+		} else if of != head {
+			own = " (o" + of + ")"
+		}
+		fmt.Fprintf(&rows, "| %s: %s%s | %s |\n", r.Check, r.About, own, r.result())
 	}
-	s.WriteString(head + "| check | result |\n|---|---|\n" + rows.String())
+	s.WriteString("| check | result |\n|---|---|\n" + rows.String())
 	for _, about := range abouts {
 		switch names := missing[about]; len(names) {
 		case 0:
@@ -542,22 +635,85 @@ func TestEvidencePage(t *testing.T) {
 		t.Errorf("%s does not say what %s says: go test ./dmlx/cmd/dmlx -run EvidencePage -regen\nwant %s", evidencePage,
 			evidenceRecorded, want)
 	}
-	text := evidenceText([]record{
-		{Check: "rules", About: "gradients", State: "passed", GPU: "a GPU", Date: "2026-01-02T03:04:05Z", Version: "v1",
-			Output: map[string]any{"summary": "well"}},
-		{Check: "op", About: "surgery", State: "timed out", Why: "after 1s", GPU: "a GPU", Date: "2026-01-02T03:04:05Z",
-			Version: "v1"},
-		{Check: "table2 seeds 1", State: "passed", GPU: "a GPU", Date: "2026-01-02T03:04:05Z", Version: "v1",
-			Output: map[string]any{"tables": []any{map[string]any{"cells": []any{map[string]any{"row": "cos",
-				"recall_at_1": 0.5, "n": 1}, map[string]any{"row": "euc", "diverged": 1}}}}}},
-		{Check: "resume", State: "passed"}, // Of a CPU.
+	device := record{Output: map[string]any{"backend": map[string]any{"name": "xla:cuda", "devices": []string{"a GPU"}},
+		"nvidia_gpu": "a GPU"}}.device(t.Context())
+	beside := record{Output: map[string]any{"backend": map[string]any{"name": "xla:cpu"}, "nvidia_gpu": "a GPU"}}
+	if device == "" || beside.device(t.Context()) != "" {
+		t.Errorf("devices %q, and %q of a CPU beside a GPU", device, beside.device(t.Context()))
+	}
+	of := func(check, state, why, version string, output any) record {
+		return record{Check: check, About: "of " + check, State: state, Why: why, GPU: device, Date: "2026-01-02T03:04:05Z",
+			Version: version, Output: output}
+	}
+	small, cpu := of("recall", "passed", "", "v1", nil), of("resume", "passed", "", "v1", nil)
+	small.Small, cpu.GPU = true, ""
+	text := evidenceText([]record{small, cpu,
+		of("rules", "passed", "", "v1", map[string]any{"summary": "well"}), of("op", "timed out", "after 1s", "v1", nil),
+		of("losses", "passed", "not measured: a peer", "v0", map[string]any{"lines": []any{map[string]any{"name": "loss ms",
+			"size": "B=512", "value": 1.5, "unit": "ms"}}}),
+		of("input", notRun, "the call ended", "v1", nil),
+		of("table2 seeds 1", "passed", "", "v1", map[string]any{"tables": []any{map[string]any{"cells": []any{map[string]any{
+			"row": "cos", "recall_at_1": 0.5, "n": 1}, map[string]any{"row": "euc", "diverged": 1}}}}}),
 	})
-	for _, part := range []string{"On a GPU, on 2026-01-02, by v1", "| rules: gradients | well |", "timed out: after 1s",
-		"cos: Recall@1 50.0 ± 0.0 of 1 seeds, 0 diverged<br>euc: 1 diverged",
-		"| an interrupted run has the bits of a whole one | not run |"} {
+	for _, part := range []string{"On " + device + ", on 2026-01-02, by v1:\n", "| rules: of rules | well |",
+		"| op: of op | timed out: after 1s |", "cos: Recall@1 50.0 ± 0.0 of 1 seeds, 0 diverged<br>euc: 1 diverged",
+		"| losses: of losses (on " + device + ", on 2026-01-02, by v0) | passed<br>loss ms, B=512: 1.5 ms<br>not measured: " +
+			"a peer |", "| an interrupted run has the bits of a whole one | not run |",
+		"| recall of as many images as Stanford Online Products has | not run |",
+		"| photographs decoded, batches cut from them and copied to the device | not run |", "| not run: table2 seeds 1-5 |",
+		"| ten training steps beside PyTorch's in float64 and on the same device | not run |"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in %s", part, text)
 		}
+	}
+}
+
+// TestEvidenceGoesOn checks what a call does with the records of earlier ones: none is lost, and none of another
+// device, backend or size stands beside its own.
+func TestEvidenceGoesOn(t *testing.T) {
+	t.Parallel()
+	now := func(e evidence) record {
+		return record{Check: e.name, State: notRun, GPU: "G", Backend: "b", Version: "v2"}
+	}
+	of := func(check, state, version string) record {
+		return record{Check: check, State: state, GPU: "G", Backend: "b", Version: version}
+	}
+	checks := allEvidence()[:7]
+	earlier := []record{of("backend", "passed", "v2"), of(checks[1].name, "passed", "v2"),
+		of(checks[2].name, "passed", "v1"), of(checks[3].name, "failed", "v2"), of(checks[4].name, notRun, "v1"),
+		of(checks[5].name, "left out", "v1"), of("a check of v1", "passed", "v1")}
+	records, order := planned(checks, earlier, now)
+	if !slices.Equal(order, []int{0, 4, 5, 6, 2, 3}) {
+		t.Errorf("order %v", order)
+	}
+	for i, want := range []record{earlier[0], earlier[1], earlier[2], earlier[3], now(checks[4]), now(checks[5]),
+		now(checks[6]), earlier[6]} {
+		if !reflect.DeepEqual(records[i], want) {
+			t.Errorf("record %d is %v, want %v", i, records[i], want)
+		}
+	}
+	opened := now(checks[0])
+	for what, change := range map[string]func(*record){
+		"":        func(*record) {},
+		"GPU":     func(r *record) { r.GPU = "H" },
+		"no GPU":  func(r *record) { r.GPU = "" },
+		"backend": func(r *record) { r.Backend = "c" },
+		"size":    func(r *record) { r.Small = true },
+		"opening": func(r *record) { r.Check, r.Backend, r.GPU = opened.Check, "c", "" },
+		"none":    func(r *record) { r.State, r.Backend = notRun, "c" },
+	} {
+		r := of(checks[1].name, "passed", "v1")
+		change(&r)
+		if refused := r.fits(opened) != nil; refused != slices.Contains([]string{"GPU", "no GPU", "backend", "size"}, what) {
+			t.Errorf("another %s: %v", what, r.fits(opened))
+		}
+	}
+	damaged := filepath.Join(t.TempDir(), evidenceFile)
+	if err := os.WriteFile(damaged, []byte(`[{"check": "rul`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readRecords(damaged); err == nil || !strings.Contains(err.Error(), damaged+" holds no records: ") {
+		t.Errorf("damaged: %v", err)
 	}
 }
 
@@ -607,8 +763,11 @@ func BenchmarkEvidenceStep(b *testing.B) {
 	if precision == "tf32" {
 		size += ", tf32"
 	}
-	peer := strings.TrimSpace(fmt.Sprintln("train", at[0], spec.Batch(), spec.Size, precision))
-	benchmark(b, peer, 1, func(s *session, ctx context.Context) error {
+	peer, rounds := strings.TrimSpace(fmt.Sprintln("train", at[0], spec.Batch(), spec.Size, precision)), 1
+	if spec.Memory.Recompute {
+		rounds = 0 // PyTorch's networks are not recomputed.
+	}
+	benchmark(b, peer, rounds, func(s *session, ctx context.Context) error {
 		times, _, err := bench.TimeSteps(ctx, s.choice, spec, 2)
 		if err != nil {
 			return err

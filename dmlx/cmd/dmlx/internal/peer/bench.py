@@ -5,11 +5,14 @@ The argument is the device, cpu or cuda; after "small" every path is taken once,
 the input names what to time: surgery, losses, step, resnet, convolution, input, recall, or "train NAME B PIXELS PRECISION";
 "export NAME FILE SCRIPT" writes the ONNX file of a network of timm by the script of `dmlx help onnx`. The answer is a line
 of JSON. So the caller can measure something else in between, and ask again. Photographs and faiss are the CPU's in any case.
+What cannot be measured, as for lack of memory, is a line "not measured: …" of the standard error. Between sections no
+memory of the device is kept, since the caller shares it.
 """
 
 import concurrent.futures
 import contextlib
 import functools
+import gc
 import io
 import json
 import os
@@ -59,17 +62,22 @@ def measure(step, least=1):
     return times[1:] or times
 
 
+def not_measured(what, error):
+    print(f"not measured: {what}: {type(error).__name__}: {' '.join(str(error).split())[:200]}", file=sys.stderr)
+
+
 def timed(name, ours, size, step, least=1):
     if (name, size) in slow:  # What takes seconds is not asked for twice.
         return
     try:
         times = measure(step, least)
-    except torch.OutOfMemoryError:
-        print(f"{name}, {size}: no memory left", file=sys.stderr)
+    except Exception as e:  # Out of memory, or a library that does not fit this device: the others are measured.
+        not_measured(f"{name}, {size}", e)
         return slow.add((name, size))
     lines.append({"Name": name, "Ours": ours, "Size": size, "Times": times})
-    if min(lines[-1]["Times"]) > 2000:
+    if min(times) > 2000:
         slow.add((name, size))
+    return times
 
 
 def batch(b, d):
@@ -78,7 +86,7 @@ def batch(b, d):
 
 
 def surgery():
-    sizes = ((128, 64), (512, 512), (2048, 512), (8192, 512), (16384, 512))[: 5 if device == "cuda" else 2]
+    sizes = ((512, 512), (2048, 512), (8192, 512), (16384, 512)) if device == "cuda" else ((128, 64), (512, 512))
     for b, d in ((64, 32),) if small else sizes:
         if not losses:
             break
@@ -182,7 +190,7 @@ def quick():
         except Exception as e:
             if not compiled:
                 raise
-            print(f"torch.compile of the small network: {e}", file=sys.stderr)
+            not_measured("torch.compile of the small network", e)
             continue
         timed(name, "training step", "quick minicar, B=64, 32 px", step)
 
@@ -213,18 +221,26 @@ def training(name, b, side, precision, compiled):
     return step
 
 
+def free():
+    """Gives the device's memory back."""
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+
+
 def train(name, b, side, precision=""):
     """Training steps in eager PyTorch and compiled, which is left out on a CPU, where it does not help."""
     b, size = int(b), f"{name}, B={b}, {side} px" + (f", {precision}" if precision else "")
     for kind in ("", ", compiled")[: 2 if device == "cuda" or small else 1]:
+        free()
         if device == "cuda":
-            torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         try:
             times = measure(training(name, b, int(side), precision, bool(kind)), least=12)
         except Exception as e:
-            print(f"{size}{kind}: {e}", file=sys.stderr)
+            not_measured(f"PyTorch{kind}, {size}", e)
             continue
+        torch.compiler.reset()  # It keeps the network.
         line = {"Name": f"PyTorch, channels last{kind}", "Ours": "training step", "Size": size, "Times": times}
         lines.append(line | ({"Peak": torch.cuda.max_memory_allocated() / 1e9} if device == "cuda" else {}))
 
@@ -240,8 +256,9 @@ def export(name, path, script):
     import timm
     from export import export
 
-    config = timm.data.resolve_model_data_config(timm.create_model(name))
-    export(timm.create_model(name, num_classes=0), path, config["input_size"][1], config["mean"], config["std"])
+    with torch.device("cpu"):  # So that the device's memory and its kernels play no part.
+        config = timm.data.resolve_model_data_config(timm.create_model(name))
+        export(timm.create_model(name, num_classes=0), path, config["input_size"][1], config["mean"], config["std"])
 
 
 def convolutions():
@@ -263,8 +280,8 @@ def convolutions():
             y.backward(v)
 
         name, ours = "PyTorch's, channels last", "convolution and its gradients"
-        timed(name, ours, f"{c} to {o}, {k}×{k}/{stride}, {pixels} px, B={b}", step)
-        total += count * statistics.median(lines[-1]["Times"])
+        times = timed(name, ours, f"{c} to {o}, {k}×{k}/{stride}, {pixels} px, B={b}", step)
+        total += count * statistics.median(times)
     lines.append({"Name": name, "Ours": "convolutions of a training step", "Size": f"resnet18, B={b}, 224 px",
                   "Times": [total]})
 
@@ -322,4 +339,5 @@ for section in sys.stdin:
     section, *args = section.split()
     with contextlib.redirect_stdout(sys.stderr):  # What exporters print is no answer.
         sections[section](*args)
+    free()
     print(json.dumps(lines), flush=True)

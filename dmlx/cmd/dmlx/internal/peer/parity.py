@@ -26,6 +26,7 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -330,7 +331,8 @@ def main():
     if o.fixture:
         Path(o.fixture).write_text(json.dumps(fixture()) + "\n")
         return
-    revision = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
+    git = ["git", "rev-parse", "--short=12", "HEAD"]  # Where there is one.
+    revision = subprocess.run(git, capture_output=True, text=True).stdout.strip() if shutil.which("git") else ""
     print(f"dmlx {revision} beside torch {torch.__version__}, torchvision {torchvision.__version__}, numpy {np.__version__}, "
           f"safetensors {safetensors.__version__}\n{machine()}, {platform.system()}; {datetime.date.today()}")
     print(f"max: the largest difference from float64; share: its length as a share of the values', for weights and averages of how\n"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Packs what TestEvidence takes to a machine that has neither Go nor a network, and prints the commands for there.
+# Packs what TestEvidence takes to a machine that has neither Go nor a network, and prints what to do there, step by
+# step, as it stands in FOLDER/README.
 #
 #   dmlx/cmd/dmlx/internal/peer/travel.sh FOLDER [PHOTOS NETWORK.onnx [PYTHON]]
 #
@@ -10,7 +11,7 @@
 # There it takes glibc (PJRT's plugins do too, so that the program is not static), tar, xz or a Python, for photographs
 # a Python with Pillow and, for a GPU, one that has JAX's CUDA plugin.
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '2,11s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,12s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 photos=${2:+$(cd "$2" && pwd)}
@@ -21,6 +22,7 @@ python=${4:-python3}
 cd "$(dirname "$0")/../../../../.."
 
 CGO_ENABLED=1 go test -c -trimpath -ldflags='-s -w' -o "$out/dmlx.test" ./dmlx/cmd/dmlx
+list=$("$out/dmlx.test" -evidence-list -test.run '^TestEvidence$' | grep ' min in all')
 xz -f --x86 --lzma2=preset=9e,lc=4 "$out/dmlx.test"
 git describe --always --dirty > "$out/version"
 git ls-files -z dmlx/cmd/dmlx/internal/peer dmlx/onnx/testdata/efficientnet_lite0.onnx dmlx/paper/*.toml |
@@ -109,8 +111,35 @@ tracked=$(git ls-files -z | xargs -0 stat -c %s | awk '{ kib += $1 / 1024 } END 
 total=$(($(du -sk "$out" | cut -f1) + tracked))
 echo "$((total / 1024)) MiB, $((tracked / 1024)) MiB of them this checkout's"
 [ "$total" -le 65536 ] || { echo "more than 64 MiB"; exit 1; }
-echo "There, each call until nothing is \"not run\":"
-echo "  $(basename "$out")/evidence.sh RECORDS"
-echo "Bring what is in RECORDS back, into $(basename "$out")/earlier before the next call. At the end put"
-echo "evidence.json into dmlx/cmd/dmlx/internal/peer/testdata, and table2.json, results of runs, into dmlx/runs/bundled, then:"
-echo "  go test ./dmlx/cmd/dmlx -run EvidencePage -regen"
+cat > "$out/README" <<PAGE
+Checks of a GPU by dmlx $(cat "$out/version"). $(basename "$out")/ is what travels; RECORDS is any new folder there.
+
+1. There, for nine minutes:      $(basename "$out")/evidence.sh RECORDS
+   See "backend: passed" after some 10 seconds, and "passed" or a reason after each check of the list below. Every record
+   is in RECORDS/evidence.json at once: a call may be ended at any time.
+2. Again until nothing is "not run", also after a failure. With less time left:
+                                 EVIDENCE_TIME=4m $(basename "$out")/evidence.sh RECORDS
+   Where RECORDS does not stay from call to call, put what came back into $(basename "$out")/earlier before the next one.
+3. Back here: evidence.json goes into dmlx/cmd/dmlx/internal/peer/testdata, and table2*.json, results of runs, into
+   dmlx/runs/bundled. Then
+     go test ./dmlx/cmd/dmlx -run EvidencePage -regen
+   writes the table of environment.md from it; look at the diff, and commit all of them.
+
+What it may say, and what to do:
+  GOMLX_BACKEND is not set       python3 has no JAX with a CUDA plugin: PYTHON=/path/to/python evidence.sh …, or
+                                 GOMLX_BACKEND=xla:/path/to/xla_cuda_plugin.so evidence.sh …
+  backend: failed                read its output; the plugin of another JAX may fit: GOMLX_BACKEND, as above
+  another check: failed          go on: its record has its output, and it is tried again behind all others
+  timed out, not run             the next call runs it
+  left out                       the reason says what is missing there: a GPU, PyTorch (no -peer), photographs
+  not measured: …                what PyTorch could not do, as for lack of memory; the rest of the check counts
+  another run writes records     an earlier call still runs: end it or wait
+  want another folder            the machine has another GPU or plugin than the records: call it with a new RECORDS
+  want room and the right        RECORDS is full or read-only: the record that follows is in no file, all others are
+  holds no records               evidence.json is damaged: put back a copy, or move it away
+To rehearse without a GPU, a minute: GOMLX_BACKEND=xla:cpu $(basename "$out")/evidence.sh RECORDS -evidence-small
+
+What is run in which order, with the time that an H100 should take; none of it is measured:
+$list
+PAGE
+cat "$out/README"
