@@ -43,6 +43,7 @@ torch.set_num_threads(os.cpu_count())
 torch.backends.cudnn.benchmark = True  # Convolutions of float32 are TF32's on a GPU, as XLA's are.
 if faiss:
     faiss.omp_set_num_threads(os.cpu_count())
+compiler = "aot_eager" if small else "inductor"  # Without a C++ compiler's time.
 lines, slow = [], set()
 
 
@@ -165,7 +166,7 @@ def quick_step(compiled):
     def loss_of(images):
         return nearest(net(images), labels)
 
-    forward = torch.compile(loss_of) if compiled else loss_of
+    forward = torch.compile(loss_of, backend=compiler) if compiled else loss_of
 
     def step():
         mirrored = torch.where(torch.rand(b, 1) < 0.5, side - 1 - steps, steps)
@@ -208,7 +209,7 @@ def training(name, b, side, precision, compiled):
         net = timm.create_model(name, num_classes=64)
     net = net.to(memory_format=torch.channels_last).train()
     descent = torch.optim.SGD(net.parameters(), lr=1e-3)
-    forward = torch.compile(net) if compiled else net
+    forward = torch.compile(net, backend=compiler) if compiled else net
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
 
     def step():
