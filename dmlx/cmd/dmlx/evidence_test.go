@@ -174,7 +174,7 @@ func rates() evidence {
 }
 
 // table2 returns a check that trains Table 2 by the network of a file: its last blocks, at the rates that were chosen on
-// a CPU for photographs.md, whose means it should have, or all of it, at the rates of an earlier check.
+// a CPU for photographs.md, whose means it should come near, or all of it, at the rates of an earlier check.
 func table2(whole bool, seeds string, expected time.Duration, rehearsed bool) evidence {
 	name, about := "table2 seeds ", "Table 2 on photographs, by the last blocks of an ONNX file's network"
 	if whole {
