@@ -79,7 +79,7 @@ type evidence struct {
 type record struct {
 	Check   string  `json:"check"`
 	About   string  `json:"about"`
-	State   string  `json:"state"`           // "passed", "failed", "timed out", "left out" or "not run", at least not to its end.
+	State   string  `json:"state"`           // "passed", "failed", "timed out", "left out" or notRun.
 	Why     string  `json:"why,omitempty"`   // Of a check that has passed, what its peer could not measure.
 	Small   bool    `json:"small,omitempty"` // A rehearsal, no measurement.
 	Backend string  `json:"backend"`         // GOMLX_BACKEND, or "" for the default. It names the plugin.
@@ -173,8 +173,8 @@ func rates() evidence {
 		}}
 }
 
-// table2 returns a check that trains Table 2 by the network of a file: its last blocks, at the rates that were chosen on
-// a CPU for photographs.md, whose means it should come near, or all of it, at the rates of an earlier check.
+// table2 returns a check that trains Table 2 by the network of a file: its last blocks, at the rates that were chosen
+// on a CPU for photographs.md, whose means it should come near, or all of it, at the rates of an earlier check.
 func table2(whole bool, seeds string, expected time.Duration, rehearsed bool) evidence {
 	name, about := "table2 seeds ", "Table 2 on photographs, by the last blocks of an ONNX file's network"
 	if whole {
@@ -201,7 +201,7 @@ func table2(whole bool, seeds string, expected time.Duration, rehearsed bool) ev
 	}}
 }
 
-// allEvidence are the checks, the most telling first: every kind of number is asked for within the first twelve minutes.
+// allEvidence are the checks, the most telling first: every kind of number should be there after nine minutes.
 // The time of a check is that of its compilations, by what they take for an H100 by its description on two cores, of
 // cuDNN's choice of algorithms, and of the start of its processes.
 func allEvidence() []evidence {
