@@ -57,7 +57,7 @@ func tinyHead(t *testing.T, f Features) Spec {
 }
 
 // Seeds of a head are runs like others: each has its result, that it has alone, and is trained once.
-func TestRunTogether(t *testing.T) {
+func TestHeadsSideBySide(t *testing.T) {
 	trainer := trainers()[0]
 	f := someFeatures(t)
 	var specs []Spec
