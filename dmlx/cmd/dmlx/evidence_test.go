@@ -207,7 +207,7 @@ func table2(whole bool, seeds string, expected time.Duration, rehearsed bool) ev
 func allEvidence() []evidence {
 	deterministic := measures("resume deterministic", "an interrupted run with XLA's deterministic operations has them",
 		"BenchmarkEvidenceResume", 40, true)
-	deterministic.env = []string{"XLA_FLAGS=--xla_gpu_deterministic_ops=true"}
+	deterministic.env = []string{"XLA_FLAGS=" + os.Getenv("XLA_FLAGS") + " --xla_gpu_deterministic_ops=true"}
 	tf32 := "GOMLX_BACKEND=" + cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla:cuda") + ",tf32"
 	return []evidence{
 		{name: "backend", about: "the backend opens: its plugin, devices and versions", expected: 10 * time.Second,

@@ -100,6 +100,36 @@ if [ -z "${GOMLX_BACKEND:-}" ] && [ -n "$python" ]; then
       for p in glob.glob(s + "/jax_plugins/xla_cuda*/xla_cuda_plugin.so"))[-1:]))')
   [ -z "$plugin" ] || export GOMLX_BACKEND="xla:$plugin"
 fi
+if [ -n "$python" ] && [[ ${GOMLX_BACKEND:-} == *cuda* ]]; then
+  # XLA needs ptxas and libdevice. It finds those of /usr/local/cuda and beside JAX's plugin; JAX's wheels need not have
+  # them, but Triton, which comes with PyTorch, has.
+  toolkit=$("$python" - "$work/cuda" <<'PY'
+import glob
+import os
+import shutil
+import site
+import sys
+from pathlib import Path
+
+device, ptxas = "nvvm/libdevice/libdevice.10.bc", "bin/ptxas"
+nvcc, made = shutil.which("nvcc"), Path(sys.argv[1])
+roots = [os.environ.get("CUDA_HOME", ""), str(Path(os.path.realpath(nvcc)).parents[1]) if nvcc else ""]
+roots += sorted(glob.glob("/usr/local/cuda*"))
+for packages in site.getsitepackages():
+    roots += [f"{packages}/nvidia/cuda_nvcc", *glob.glob(f"{packages}/nvidia/cu[0-9]*")]
+    triton = Path(packages, "triton/backends/nvidia")
+    if (triton / ptxas).exists():
+        for file, of in ((device, triton / "lib/libdevice.10.bc"), (ptxas, triton / ptxas)):
+            (made / file).parent.mkdir(parents=True, exist_ok=True)
+            (made / file).unlink(missing_ok=True)
+            (made / file).symlink_to(of)
+found = [r for r in [*roots, str(made)] if r and all(Path(r, f).exists() for f in (device, ptxas))]
+print(found[0] if found else "")
+PY
+  )
+  [ -z "$toolkit" ] || export XLA_FLAGS="${XLA_FLAGS:-} --xla_gpu_cuda_data_dir=$toolkit"
+  echo "GPU code by ${toolkit:-no ptxas that was found}"
+fi
 export HOME=${HOME:-$work} DMLX_CACHE=$work/cache GOMLX_NO_AUTO_INSTALL=1 DMLX_EVIDENCE_VERSION=$(cat "$home/version")
 cd dmlx/cmd/dmlx # Where the program's tests run.
 "$work/dmlx.test" -test.run '^TestEvidence$' -test.v -test.timeout 0 -evidence "$records" -evidence-store "$work/runs" \
