@@ -129,6 +129,9 @@ PY
   )
   [ -z "$toolkit" ] || export XLA_FLAGS="${XLA_FLAGS:-} --xla_gpu_cuda_data_dir=$toolkit"
   echo "GPU code by ${toolkit:-no ptxas that was found}"
+  for libraries in "$(dirname "${GOMLX_BACKEND#xla:}")"/../../nvidia/*/lib; do # JAX loads them in Python.
+    [ ! -d "$libraries" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$libraries"
+  done
 fi
 export HOME=${HOME:-$work} DMLX_CACHE=$work/cache GOMLX_NO_AUTO_INSTALL=1 DMLX_EVIDENCE_VERSION=$(cat "$home/version")
 cd dmlx/cmd/dmlx # Where the program's tests run.
