@@ -379,14 +379,18 @@ func (r record) fits(now record) error {
 	return nil
 }
 
-// device returns the GPU of the backend that this record of its opening tells of, or "" if it computes on none.
+// device returns the GPU of the backend that this record of its opening tells of, or "" if it computes on none: a
+// plugin's name may say CUDA, as gpu.py's does, and its devices be a CPU's.
 func (r record) device(ctx context.Context) string {
 	var v doctor.Report
-	if raw, err := json.Marshal(r.Output); err != nil || json.Unmarshal(raw, &v) != nil || v.Backend == nil ||
-		v.Backend.Name != "xla:cuda" {
+	if raw, err := json.Marshal(r.Output); err != nil || json.Unmarshal(raw, &v) != nil || v.Backend == nil {
 		return ""
 	}
-	return cmp.Or(gpu(ctx), v.GPU, strings.Join(v.Backend.Devices, ", "))
+	devices := strings.Join(v.Backend.Devices, ", ")
+	if v.Backend.Name != "xla:cuda" || strings.Contains(strings.ToLower(devices), "cpu") {
+		return ""
+	}
+	return cmp.Or(gpu(ctx), v.GPU, devices)
 }
 
 // evidenceTimes lists the checks with their expected times.
@@ -644,9 +648,15 @@ func TestEvidencePage(t *testing.T) {
 	}
 	device := record{Output: map[string]any{"backend": map[string]any{"name": "xla:cuda", "devices": []string{"a GPU"}},
 		"nvidia_gpu": "a GPU"}}.device(t.Context())
-	beside := record{Output: map[string]any{"backend": map[string]any{"name": "xla:cpu"}, "nvidia_gpu": "a GPU"}}
-	if device == "" || beside.device(t.Context()) != "" {
-		t.Errorf("devices %q, and %q of a CPU beside a GPU", device, beside.device(t.Context()))
+	if device == "" {
+		t.Error("a GPU is none")
+	}
+	for _, name := range []string{"xla:cpu", "xla:cuda"} {
+		beside := record{Output: map[string]any{"backend": map[string]any{"name": name, "devices": []string{"TFRT_CPU_0"}},
+			"nvidia_gpu": "a GPU"}}
+		if got := beside.device(t.Context()); got != "" {
+			t.Errorf("a CPU beside a GPU, called %s, is %q", name, got)
+		}
 	}
 	of := func(check, state, why, version string, output any) record {
 		return record{Check: check, About: "of " + check, State: state, Why: why, GPU: device, Date: "2026-01-02T03:04:05Z",
