@@ -49,14 +49,16 @@ type MapPoint struct {
 // class are marked. Without scripts the block is the figure.
 type EmbeddingMap struct {
 	*Figure
-	points []MapPoint
-	thumb  func(i int) image.Image
-	limits [4]float64 // Least and largest X, then Y.
+	points     []MapPoint
+	thumb      func(i int) image.Image
+	limits     [4]float64                          // Least and largest X, then Y.
+	side, over vg.Length                           // Of the area of the points, and the room above it.
+	laid       func(width vg.Length) *EmbeddingMap // The map for another width.
 }
 
 const (
-	// mapSide is the side of the area of the points, mapLeft and mapOver the room beside it and above it.
-	mapSide, mapLeft, mapOver = vg.Length(400), vg.Length(40), vg.Length(18)
+	// mapSide is the side of the area of the points, mapLeft the room beside it, mapLine that of a line above it.
+	mapSide, mapLeft, mapLine = vg.Length(400), vg.Length(40), vg.Length(18)
 	// mapThumbs is the largest number of images in an HTML map, spriteBytes the largest file of them, mapBytes the
 	// largest map.
 	mapThumbs   = 1200
@@ -98,42 +100,54 @@ func NewEmbeddingMap(
 		setAxis(axis, middle-half, middle+half, roundStep(half/2))
 	}
 	plotted.Add(lightGrid(), mapDots(points))
-	m := &EmbeddingMap{points: points, thumb: thumb,
-		limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
-	const under, beside = vg.Length(32), vg.Length(8)
-	m.Figure = &Figure{
-		Width:  2*margin + mapLeft + mapSide + beside,
-		Height: 2*margin + mapOver + mapSide + under + noteRoom(provenance),
-		Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
-			"%d one of another class, %d have no match.", len(points), count[MapRight], count[MapWrong], count[MapLone]),
-		Provenance: provenance,
+	type entry struct {
+		kind  MapKind
+		name  string
+		place vg.Point
 	}
-	m.panels = func(c draw.Canvas) {
-		data := mapArea(c.Min.X, c.Max.Y)
-		drawPlot(plotted, around(plotted, c, data))
-		at := pt(data.Min.X, data.Max.Y+mapOver/2)
-		for _, k := range []struct {
-			kind MapKind
-			name string
-		}{{MapRight, "its class is nearest"}, {MapWrong, "another class is nearest"}, {MapLone, "no match"},
-			{MapGallery, "gallery"}} {
-			if count[k.kind] == 0 {
+	name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	var laid func(width vg.Length) *EmbeddingMap
+	laid = func(width vg.Length) *EmbeddingMap {
+		const under, beside = vg.Length(32), vg.Length(8)
+		m := &EmbeddingMap{points: points, thumb: thumb, over: mapLine, side: width - 2*margin - mapLeft - beside, laid: laid,
+			limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
+		var key []entry // In lines that end where the area does.
+		at := pt(0, mapLine/2)
+		for _, e := range []entry{{kind: MapRight, name: "its class is nearest"},
+			{kind: MapWrong, name: "another class is nearest"}, {kind: MapLone, name: "no match"},
+			{kind: MapGallery, name: "gallery"}} {
+			if count[e.kind] == 0 {
 				continue
 			}
-			at.X += 4
-			drawMapPoint(c, k.kind, at)
-			name := fmt.Sprintf("%s: %d", k.name, count[k.kind])
-			s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-			write(c, s, at.X+6, at.Y, name)
-			at.X += 6 + s.Width(name) + 14
+			e.name = fmt.Sprintf("%s: %d", e.name, count[e.kind])
+			if at.X > 0 && at.X+10+name.Width(e.name) > m.side {
+				at, m.over = pt(0, at.Y+12), m.over+12
+			}
+			e.place = at.Add(pt(4, 0))
+			key, at.X = append(key, e), at.X+10+name.Width(e.name)+14
 		}
+		m.Figure = &Figure{
+			Width: width, Height: 2*margin + m.over + m.side + under + noteRoom(provenance),
+			Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
+				"%d one of another class, %d have no match.", len(points), count[MapRight], count[MapWrong], count[MapLone]),
+			Provenance: provenance, lay: func(width vg.Length) *Figure { return laid(width).Figure },
+			panels: func(c draw.Canvas) {
+				drawPlot(plotted, around(plotted, c, m.area(c.Min.X, c.Max.Y)))
+				for _, e := range key {
+					at := pt(c.Min.X+mapLeft+e.place.X, c.Max.Y-e.place.Y)
+					drawMapPoint(c, e.kind, at)
+					write(c, name, at.X+6, at.Y, e.name)
+				}
+			},
+		}
+		return m
 	}
-	return m, nil
+	return laid(2*margin + mapLeft + mapSide + 8), nil
 }
 
-// mapArea returns the area of the points of a map whose panel has its top left corner at a point.
-func mapArea(x, y vg.Length) vg.Rectangle {
-	return rect(x+mapLeft, y-mapOver-mapSide, x+mapLeft+mapSide, y-mapOver)
+// area returns the area of the points of a map whose panel has its top left corner at a point.
+func (m *EmbeddingMap) area(x, y vg.Length) vg.Rectangle {
+	return rect(x+mapLeft, y-m.over-m.side, x+mapLeft+m.side, y-m.over)
 }
 
 // mapDots draws points, wrong ones last and so on top.
@@ -234,11 +248,11 @@ func (m *EmbeddingMap) input(taken int) ([]byte, error) {
 		}
 		return class[name]
 	}
-	data := mapArea(margin, m.height()-margin)
+	data := m.area(margin, m.height()-margin)
 	for _, i := range shown {
 		p := m.points[i]
-		x := data.Min.X + mapSide*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
-		y := data.Min.Y + mapSide*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
+		x := data.Min.X + m.side*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
+		y := data.Min.Y + m.side*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
 		d.X = append(d.X, int(math.Round(1e4*float64(x/m.Width))))
 		d.Y = append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
 		d.Class = append(d.Class, number(p.Class))

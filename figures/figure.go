@@ -21,6 +21,7 @@ type Figure struct {
 	Photographs bool
 
 	panels func(c draw.Canvas)
+	lay    func(width vg.Length) *Figure // Lays it out for another width; nil where its panels can stand anywhere.
 	style  Style
 	across int // The most panels side by side, 0 for any number; see [Style.Apply].
 }
@@ -28,6 +29,13 @@ type Figure struct {
 // Of returns a figure of one plot.
 func Of(p *plot.Plot, width, height vg.Length) *Figure {
 	return &Figure{Width: width, Height: height, Alt: Plain(p.Title.Text), panels: p.Draw}
+}
+
+// laid returns a figure of a width that can also be laid out for others.
+func laid(width vg.Length, lay func(width vg.Length) *Figure) *Figure {
+	f := lay(width)
+	f.lay = lay
+	return f
 }
 
 // besideWidth is the widest row of [Beside], and of panels: a notebook's page shows it without making it smaller.
@@ -77,7 +85,7 @@ func (f *Figure) Draw(c draw.Canvas) {
 	fill(c, c.Rectangle, paper)
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	if f.Provenance != "" {
-		lines := broken(f.Provenance, c.Max.X-c.Min.X)
+		lines := broken(noteStyle(), f.Provenance, c.Max.X-c.Min.X)
 		write(c, noteStyle(), c.Max.X, c.Min.Y, strings.Join(lines, "\n"))
 		c = draw.Crop(c, 0, 0, noteRoom(f.Provenance)+noteLine()*vg.Length(len(lines)-1), 0)
 	}
@@ -88,18 +96,18 @@ func (f *Figure) Draw(c draw.Canvas) {
 
 // height is the figure's height with all lines of its provenance.
 func (f *Figure) height() vg.Length {
-	return f.Height + noteLine()*vg.Length(max(len(broken(f.Provenance, f.Width-2*margin))-1, 0))
+	return f.Height + noteLine()*vg.Length(max(len(broken(noteStyle(), f.Provenance, f.Width-2*margin))-1, 0))
 }
 
 // noteStyle is the text style of a provenance, and noteLine the distance of its lines.
 func noteStyle() text.Style { return aligned(style(noteSize, quiet), text.XRight, text.YBottom) }
 func noteLine() vg.Length   { return handler().Extents(noteStyle().Font).Height }
 
-// broken breaks a note between words into lines that are no wider than width.
-func broken(note string, width vg.Length) []string {
+// broken breaks a text between words into lines that are no wider than width.
+func broken(s text.Style, note string, width vg.Length) []string {
 	var lines []string
 	for _, word := range strings.Fields(note) {
-		if n := len(lines); n > 0 && noteStyle().Width(lines[n-1]+" "+word) <= width {
+		if n := len(lines); n > 0 && s.Width(lines[n-1]+" "+word) <= width {
 			lines[n-1] += " " + word
 		} else {
 			lines = append(lines, word)

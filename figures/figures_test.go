@@ -2,6 +2,7 @@ package figures
 
 import (
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot/cmpimg"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
 )
 
 // goldenResolution keeps the reference images small.
@@ -35,6 +38,7 @@ func checkGolden(t *testing.T, name string, f *Figure, err error) {
 			}
 		}
 	}
+	checkWidths(t, name, f)
 	got, err := f.png(goldenResolution)
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +61,39 @@ func checkGolden(t *testing.T, name string, f *Figure, err error) {
 	}
 	if !ok {
 		t.Errorf("%s differs from %s; look at it with -draft DIR, and run with -regen to accept it", name, golden)
+	}
+}
+
+// checkWidths draws a figure as narrow as can be asked for, and as wide as one column and two: no letter is below 7
+// points, and no text is cut or on other text.
+func checkWidths(t *testing.T, name string, f *Figure) {
+	t.Helper()
+	for _, width := range []vg.Length{234, 240, 500} {
+		out, err := Style{Width: width}.Apply(f)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		narrow := out.(*Figure)
+		on := narrow.on(new(recorder.Canvas))
+		on.between.Max = pt(narrow.Width, narrow.height())
+		narrow.Draw(draw.Canvas{Canvas: on, Rectangle: on.between})
+		for _, l := range on.labels {
+			for _, g := range l.glyphs {
+				if g.size < 7 {
+					t.Errorf("%s, %v wide: %c is of %v points", name, width, g.rune, g.size)
+				}
+			}
+		}
+		if narrow.Width != width || on.collisions > 0 || len(on.labels) == 0 {
+			t.Errorf("%s, %v wide: %v, %d of %d texts are cut or on others", name, width, narrow.Width, on.collisions,
+				len(on.labels))
+		}
+		if *draft != "" {
+			if err := Save(narrow, filepath.Join(*draft, fmt.Sprintf("%s-%.0f.png", name, width.Points()))); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
@@ -247,11 +284,11 @@ const somewhere = "preset quick · minicar, minishop · xla:cpu · 3 seeds · 20
 // A provenance that is wider than its figure is broken, and the figure grows.
 func TestProvenanceIsBroken(t *testing.T) {
 	note := "preset quick · minicar · xla:cpu · a machine, 2 cores, linux"
-	if lines := broken(note, 1000); len(lines) != 1 || lines[0] != note {
+	if lines := broken(noteStyle(), note, 1000); len(lines) != 1 || lines[0] != note {
 		t.Errorf("%q", lines)
 	}
 	width := noteStyle().Width("preset quick · minicar")
-	lines := broken(note, width)
+	lines := broken(noteStyle(), note, width)
 	if strings.Join(lines, " ") != note || lines[0] != "preset quick · minicar" || len(lines) < 3 {
 		t.Errorf("%q", lines)
 	}
@@ -260,7 +297,7 @@ func TestProvenanceIsBroken(t *testing.T) {
 			t.Errorf("%q is too long", line)
 		}
 	}
-	if lines := broken(strings.Repeat("w", 99), width); len(lines) != 1 { // One word is not broken.
+	if lines := broken(noteStyle(), strings.Repeat("w", 99), width); len(lines) != 1 { // One word is not broken.
 		t.Errorf("%q", lines)
 	}
 	f := Figure{Width: 2*margin + width, Height: 100, Provenance: note}

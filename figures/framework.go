@@ -105,73 +105,144 @@ func Framework(s Step) (*Figure, error) {
 	if err != nil {
 		return nil, fmt.Errorf("figure 1: %w", err)
 	}
-	return &Figure{
-		Width: vg.Points(635), Height: vg.Points(429), Photographs: true,
-		Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, "+
-			"the similarities S and the mined triplets. "+
-			"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+
-			"and the rule %s composed of direction, pair weight and triplet weight. "+
-			"The gradient matrices M, the gradients at the embeddings and those of the network's weights "+
-			"are equal up to the factor %s.", len(s.Labels), s.Loss, s.Rule, number(s.Constant)),
-		panels: func(c draw.Canvas) {
-			frameworkPicture{s, fmt.Sprintf("%s × %s × %s", direction, pair, triplet)}.draw(c)
-		},
-	}, nil
+	drawn := frameworkPicture{s, fmt.Sprintf("%s × %s × %s", direction, pair, triplet)}
+	return laid(635, func(width vg.Length) *Figure {
+		return &Figure{
+			Width: width, Height: frameworkHeight(width), Photographs: true, panels: drawn.draw,
+			Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, "+
+				"the similarities S and the mined triplets. "+
+				"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+
+				"and the rule %s composed of direction, pair weight and triplet weight. "+
+				"The gradient matrices M, the gradients at the embeddings and those of the network's weights "+
+				"are equal up to the factor %s.", len(s.Labels), s.Loss, s.Rule, number(s.Constant)),
+		}
+	}), nil
 }
 
-// frameworkPicture lays out Figure 1 in five columns and three rows: the forward pass on top, and below each quantity
-// its gradients.
+// frameworkPicture draws Figure 1: the forward pass on top, and below each quantity its gradients.
 type frameworkPicture struct {
 	Step
 	parts Markup
 }
 
 const (
-	frameworkSide = vg.Length(88)  // Of the square panels.
+	frameworkSide = vg.Length(88)  // Of the squares, at most.
 	frameworkHead = vg.Length(15)  // For a panel's title.
 	frameworkText = vg.Length(8.5) // The picture is full of words: they are larger than notes elsewhere.
 )
 
-func (f frameworkPicture) draw(c draw.Canvas) {
+// frameworkPlan says where the panels are.
+type frameworkPlan struct {
+	images, network, f, s, triplets, stages vg.Rectangle
+	start, m, g                             [2]vg.Rectangle // Of the two ways.
+	stacked                                 bool            // The two ways go down, side by side.
+}
+
+// frameworkSquare returns the side of the squares of five columns, the last of which is as wide as its words, and
+// whether the columns have room.
+func frameworkSquare(width vg.Length) (side vg.Length, fits bool) {
+	side = min((width-2*margin-12-frameworkSide-4*33)/4, frameworkSide)
+	return side, side >= 60
+}
+
+func frameworkHeight(width vg.Length) vg.Length {
+	if side, fits := frameworkSquare(width); fits {
+		return 2*margin + 3*(side+51)
+	}
+	return 2*margin + 728
+}
+
+// frameworkRow lays the picture out in five columns and three rows.
+func frameworkRow(c vg.Rectangle, side vg.Length) (p frameworkPlan) {
 	c.Max.X -= 12 // Room for the arrow from the triplets to the rule.
 	row := (c.Max.Y - c.Min.Y) / 3
-	gap := (c.Max.X - c.Min.X - 5*frameworkSide) / 4
+	gap := (c.Max.X - c.Min.X - 4*side - frameworkSide) / 4
 	// cell returns the panel of a column and a row, counted from the top left.
-	cell := func(column, line int) draw.Canvas {
-		p := c
-		p.Min.X = c.Min.X + vg.Length(column)*(frameworkSide+gap)
-		p.Max.X = p.Min.X + frameworkSide
-		p.Max.Y = c.Max.Y - vg.Length(line)*row - frameworkHead
-		p.Min.Y = p.Max.Y - frameworkSide
-		return p
+	cell := func(column, line int) vg.Rectangle {
+		x, y := c.Min.X+vg.Length(column)*(side+gap), c.Max.Y-vg.Length(line)*row-frameworkHead
+		if column == 4 {
+			return rect(x, y-side, x+frameworkSide, y)
+		}
+		return rect(x, y-side, x+side, y)
+	}
+	p.images, p.network, p.f, p.s, p.triplets = cell(0, 0), cell(1, 0), cell(2, 0), cell(3, 0), cell(4, 0)
+	for way := range 2 {
+		p.start[way], p.m[way], p.g[way] = cell(4, way+1), cell(3, way+1), cell(2, way+1)
+	}
+	p.stages = cell(1, 1)
+	p.stages.Max.Y -= row / 2
+	p.stages.Min.Y -= row / 2
+	if side < frameworkSide { // The legend is above.
+		p.stages = rect(p.g[0].Min.X-36-frameworkSide, c.Min.Y+28, p.g[0].Min.X-36, c.Min.Y+28+side)
+	}
+	return p
+}
+
+// frameworkStack lays the picture out in three columns of the forward pass, and below it the two ways side by side.
+func frameworkStack(c vg.Rectangle) (p frameworkPlan) {
+	const small, arrow, label, words = vg.Length(58), vg.Length(14), vg.Length(12), vg.Length(56)
+	large := min((c.Max.X-c.Min.X-words)/2, frameworkSide)
+	y := c.Max.Y - frameworkHead
+	at := func(share, width, height vg.Length) vg.Rectangle {
+		x := c.Min.X + share*(c.Max.X-c.Min.X-width)
+		return rect(x, y-height, x+width, y)
+	}
+	p.stacked = true
+	p.images, p.network, p.f = at(0, small, small), at(0.5, small, small), at(1, small, small)
+	y -= small + arrow + frameworkHead
+	p.triplets, p.s = at(0, small, small), at(1, small, small)
+	y -= small + label + arrow
+	for _, line := range []*[2]vg.Rectangle{&p.start, &p.m, &p.g} {
+		y -= frameworkHead
+		line[0], line[1] = at(0, large, large), at(1, large, large)
+		y -= large + arrow + 2
+	}
+	y -= frameworkHead
+	p.stages = at(0.5, frameworkSide, 70)
+	return p
+}
+
+func (f frameworkPicture) draw(c draw.Canvas) {
+	side, fits := frameworkSquare(c.Max.X - c.Min.X + 2*margin)
+	p := frameworkStack(c.Rectangle)
+	if fits {
+		p = frameworkRow(c.Rectangle, side)
+	}
+	in := func(r vg.Rectangle) draw.Canvas {
+		part := c
+		part.Rectangle = r
+		return part
 	}
 	n, dim := len(f.Labels), f.Dim
 	sizes := func(rows, columns int) string { return fmt.Sprintf("%d × %d", rows, columns) }
 
 	// The forward pass.
-	f.images(cell(0, 0))
-	f.network(cell(1, 0))
-	frameworkHeat(cell(2, 0), n, dim, f.F, diverging, true)
-	frameworkHeat(cell(3, 0), n, n, f.S, hues[HueWeight], false)
-	classLines(cell(3, 0), f.Labels)
-	f.mined(cell(3, 0))
-	f.diagram(cell(4, 0))
-	frameworkTitle(cell(0, 0), ink, "$\\mathbf{X}$, a batch", fmt.Sprintf("%d images", n))
-	frameworkTitle(cell(1, 0), ink, "network $f_\\theta$", "")
-	frameworkTitle(cell(2, 0), ink, "$\\mathbf{f}$", sizes(n, dim))
-	frameworkTitle(cell(3, 0), ink, "$S = \\mathbf{f}\\,\\mathbf{f}^T$", sizes(n, n))
-	frameworkTitle(cell(4, 0), ink, "triplets", fmt.Sprint(len(f.Triplets)))
-	under := func(column, line int, label Markup) {
-		p := cell(column, line)
-		write(c, aligned(style(frameworkText, quiet), text.XCenter, text.YTop), p.Center().X, p.Min.Y-3, label)
+	f.images(in(p.images))
+	f.network(in(p.network))
+	frameworkHeat(in(p.f), n, dim, f.F, diverging, true)
+	frameworkHeat(in(p.s), n, n, f.S, hues[HueWeight], false)
+	classLines(in(p.s), f.Labels)
+	f.mined(in(p.s))
+	f.diagram(in(p.triplets))
+	frameworkTitle(in(p.images), ink, "$\\mathbf{X}$, a batch", fmt.Sprintf("%d images", n))
+	frameworkTitle(in(p.network), ink, "network $f_\\theta$", "")
+	frameworkTitle(in(p.f), ink, "$\\mathbf{f}$", sizes(n, dim))
+	frameworkTitle(in(p.s), ink, "$S = \\mathbf{f}\\,\\mathbf{f}^T$", sizes(n, n))
+	frameworkTitle(in(p.triplets), ink, "triplets", fmt.Sprint(len(f.Triplets)))
+	note := aligned(style(frameworkText, quiet), text.XCenter, text.YTop)
+	marks := Markup("○ positive, × negative")
+	if at := pt(center(p.s).X, p.s.Min.Y-3); p.stacked {
+		write(c, aligned(note, text.XRight, text.YTop), p.s.Max.X, at.Y, marks)
+	} else {
+		write(c, note, at.X, at.Y, marks)
 	}
-	under(3, 0, "○ positive, × negative")
-	for i, label := range []Markup{"", "L2", "", "mine"} {
-		frameworkArrow(c, cell(i, 0), cell(i+1, 0), ink, label)
+	for i, to := range []vg.Rectangle{p.network, p.f, p.s, p.triplets} {
+		from := []vg.Rectangle{p.images, p.network, p.f, p.s}[i]
+		frameworkArrow(c, from, to, ink, []Markup{"", "L2", "", "mine"}[i])
 	}
 
 	// The two ways back.
-	for line, way := range []struct {
+	for way, k := range []struct {
 		color                 color.NRGBA
 		m, g                  []float32
 		title, mTitle, gTitle Markup
@@ -182,61 +253,87 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 			`$\partial L/\partial\mathbf{f}$`, f.formula, "autodiff"},
 		{surgeryColor, f.M, f.G, f.parts, "$M$", "$G = M\\,\\mathbf{f}$", f.bars, "scatter"},
 	} {
-		line++
-		frameworkHeat(cell(3, line), n, n, way.m, diverging, true)
-		classLines(cell(3, line), f.Labels)
-		frameworkHeat(cell(2, line), n, dim, way.g, diverging, true)
-		way.start(cell(4, line))
-		frameworkTitle(cell(4, line), way.color, way.title, "")
-		frameworkTitle(cell(3, line), way.color, way.mTitle, "")
-		frameworkTitle(cell(2, line), way.color, way.gTitle, "")
-		frameworkArrow(c, cell(4, line), cell(3, line), way.color, way.how)
-		frameworkArrow(c, cell(3, line), cell(2, line), way.color, "$\\cdot\\,\\mathbf{f}$")
+		frameworkHeat(in(p.m[way]), n, n, k.m, diverging, true)
+		classLines(in(p.m[way]), f.Labels)
+		frameworkHeat(in(p.g[way]), n, dim, k.g, diverging, true)
+		k.start(in(p.start[way]))
+		frameworkTitle(in(p.start[way]), k.color, k.title, "")
+		frameworkTitle(in(p.m[way]), k.color, k.mTitle, "")
+		frameworkTitle(in(p.g[way]), k.color, k.gTitle, "")
+		frameworkArrow(c, p.start[way], p.m[way], k.color, k.how)
+		frameworkArrow(c, p.m[way], p.g[way], k.color, "$\\cdot\\,\\mathbf{f}$")
 	}
-	under(3, 1, fmt.Sprintf("= %s × below, to %s", number(f.Constant), Scientific(f.DifferenceM)))
-	under(2, 1, fmt.Sprintf("= %s × below, to %s", number(f.Constant), Scientific(f.DifferenceG)))
+	for i, line := range [][2]vg.Rectangle{p.m, p.g} {
+		times, to := number(f.Constant), Scientific([]float64{f.DifferenceM, f.DifferenceG}[i])
+		if p.stacked {
+			at := center(rect(line[0].Max.X, line[0].Min.Y, line[1].Min.X, line[0].Max.Y))
+			write(c, aligned(note, text.XCenter, text.YCenter), at.X, at.Y, fmt.Sprintf("= %s ×,\nto %s", times, to))
+		} else {
+			write(c, note, center(line[0]).X, line[0].Min.Y-3, fmt.Sprintf("= %s × below, to %s", times, to))
+		}
+	}
 
 	// Both ways end at the network.
-	stages := cell(1, 1)
-	stages.Max.Y -= row / 2
-	stages.Min.Y -= row / 2
-	f.stages(stages)
-	frameworkTitle(stages, ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
-	for line, color := range []color.NRGBA{lossColor, surgeryColor} {
-		from := cell(2, line+1)
-		arrow(c, pt(from.Min.X-3, from.Center().Y),
-			pt(stages.Max.X+4, stages.Center().Y+frameworkSide*vg.Length(0.22-0.44*float64(line))), stroke(color, 1.5))
+	f.stages(in(p.stages))
+	frameworkTitle(in(p.stages), ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
+	if p.stacked {
+		f.legend(c, p)
+		for way, x := range []vg.Length{p.stages.Min.X - 5, p.stages.Max.X + 5} {
+			arrow(c, pt(center(p.g[way]).X, p.g[way].Min.Y-3), pt(x, p.stages.Max.Y-20), stroke([]color.Color{lossColor,
+				surgeryColor}[way], 1.5))
+		}
+		from := p.triplets
+		frameworkArrow(c, from, p.start[0], lossColor, "")
+		y := p.start[1].Max.Y + frameworkHead + 9
+		at := pt(center(p.start[1]).X, p.start[1].Max.Y+frameworkHead-1)
+		c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{pt(from.Max.X+3, from.Min.Y+14), pt(from.Max.X+22, from.Min.Y+14),
+			pt(from.Max.X+22, y), pt(at.X, y)})
+		arrow(c, pt(at.X, y), at, stroke(surgeryColor, 1.5))
+		return
 	}
-	write(c, aligned(style(frameworkText, ink), text.XCenter, text.YCenter),
-		(stages.Max.X+cell(2, 1).Min.X)/2, stages.Center().Y, "back")
-	f.legend(cell(0, 1), row)
+	for way, color := range []color.NRGBA{lossColor, surgeryColor} {
+		from := p.g[way]
+		arrow(c, pt(from.Min.X-3, center(from).Y),
+			pt(p.stages.Max.X+4, center(p.stages).Y+side*vg.Length(0.22-0.44*float64(way))), stroke(color, 1.5))
+	}
+	if side == frameworkSide {
+		write(c, aligned(style(frameworkText, ink), text.XCenter, text.YCenter),
+			(p.stages.Max.X+p.g[0].Min.X)/2, center(p.stages).Y, "back")
+	}
+	f.legend(c, p)
 	// Arrows from the triplets to both ways.
-	down, bend, right := cell(4, 0), cell(4, 2).Rectangle, c.Max.X+11
+	down, bend, right := p.triplets, p.start[1], c.Max.X-1
 	arrow(c, pt(down.Max.X-18, down.Min.Y-12), pt(down.Max.X-18, down.Min.Y-30), stroke(lossColor, 1.5))
 	y := center(bend).Y
-	c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{pt(down.Max.X+1, down.Center().Y), pt(right, down.Center().Y),
+	c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{pt(down.Max.X+1, center(down).Y), pt(right, center(down).Y),
 		pt(right, y)})
 	arrow(c, pt(right, y), pt(bend.Max.X+1, y), stroke(surgeryColor, 1.5))
 }
 
-// frameworkTitle writes a title above a panel, with a note at the right.
+// frameworkTitle writes a title above a panel, with a note at the right if there is room.
 func frameworkTitle(c draw.Canvas, color color.Color, title, note Markup) {
 	s := aligned(bold(style(frameworkText+0.5, color)), text.XLeft, text.YBottom)
 	write(c, s, c.Min.X, c.Max.Y+4, title)
-	if note != "" {
-		write(c, aligned(style(frameworkText, quiet), text.XRight, text.YBottom), c.Max.X, c.Max.Y+4, note)
+	if n := aligned(style(frameworkText, quiet), text.XRight, text.YBottom); note != "" &&
+		s.Width(title)+n.Width(note) < c.Max.X-c.Min.X {
+		write(c, n, c.Max.X, c.Max.Y+4, note)
 	}
 }
 
-// frameworkArrow draws an arrow between two panels of a row, in either direction, with a label.
-func frameworkArrow(c, from, to draw.Canvas, color color.Color, label Markup) {
-	y := from.Center().Y
-	a, b := from.Max.X+4, to.Min.X-4
-	if from.Min.X > to.Min.X {
-		a, b = from.Min.X-4, to.Max.X+4
+// frameworkArrow draws an arrow between two panels that are beside or above each other, with a label.
+func frameworkArrow(c draw.Canvas, from, to vg.Rectangle, color color.Color, label Markup) {
+	a, b := pt(from.Max.X+4, center(from).Y), pt(to.Min.X-4, center(from).Y)
+	at, s := center(vg.Rectangle{Min: a, Max: b}), aligned(style(frameworkText, color), text.XCenter, text.YBottom)
+	switch {
+	case from.Min.Y > to.Max.Y:
+		a, b = pt(center(to).X, from.Min.Y-3), pt(center(to).X, to.Max.Y+frameworkHead-1)
+		at, s = center(vg.Rectangle{Min: a, Max: b}).Add(pt(6, -8)), aligned(s, text.XLeft, text.YCenter)
+	case from.Min.X > to.Min.X:
+		a.X, b.X = from.Min.X-4, to.Max.X+4
+		at = center(vg.Rectangle{Min: a, Max: b})
 	}
-	arrow(c, pt(a, y), pt(b, y), stroke(color, 1.5))
-	write(c, aligned(style(frameworkText, color), text.XCenter, text.YBottom), (a+b)/2, y+5, label)
+	arrow(c, a, b, stroke(color, 1.5))
+	write(c, s, at.X, at.Y+5, label)
 }
 
 func frameworkFrame(c draw.Canvas, color color.Color) {
@@ -265,7 +362,7 @@ func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colors sc
 // images draws the first images of the batch.
 func (f frameworkPicture) images(c draw.Canvas) {
 	rows := (len(f.Images) + f.PerRow - 1) / f.PerRow
-	side := frameworkSide / vg.Length(max(rows, f.PerRow))
+	side := (c.Max.X - c.Min.X) / vg.Length(max(rows, f.PerRow))
 	for i, img := range f.Images {
 		at := pt(c.Min.X+side*vg.Length(i%f.PerRow), c.Max.Y-side*vg.Length(i/f.PerRow+1))
 		c.DrawImage(inset(vg.Rectangle{Min: at, Max: at.Add(pt(side, side))}, 0.75), img)
@@ -276,7 +373,7 @@ func (f frameworkPicture) images(c draw.Canvas) {
 func (f frameworkPicture) network(c draw.Canvas) {
 	n := len(f.Stages)
 	for i, stage := range f.Stages {
-		half := frameworkSide * vg.Length(0.44*(1-0.72*float64(i)/float64(max(n-1, 1))))
+		half := (c.Max.Y - c.Min.Y) * vg.Length(0.44*(1-0.72*float64(i)/float64(max(n-1, 1))))
 		step := (c.Max.X - c.Min.X) / vg.Length(n)
 		x := c.Min.X + step*vg.Length(i)
 		r := rect(x+1.5, c.Center().Y-half, x+step-1.5, c.Center().Y+half)
@@ -290,7 +387,7 @@ func (f frameworkPicture) network(c draw.Canvas) {
 
 // mined marks each anchor's positive and negative in its row of S.
 func (f frameworkPicture) mined(c draw.Canvas) {
-	unit := frameworkSide / vg.Length(len(f.Labels))
+	unit := (c.Max.X - c.Min.X) / vg.Length(len(f.Labels))
 	for _, t := range f.Triplets {
 		mark := func(column int, shape draw.GlyphDrawer) {
 			dot(c, paper, min(1.7, unit/3), shape, c.Min.X+unit*(vg.Length(column)+0.5), c.Max.Y-unit*(vg.Length(t.Anchor)+0.5))
@@ -309,13 +406,13 @@ func (f frameworkPicture) diagram(c draw.Canvas) {
 	if values.low < 0 {
 		values.low = -1
 	}
-	place := func(v float64) vg.Length {
-		return frameworkSide * vg.Length((v-values.low)/(values.high-values.low))
-	}
-	c.StrokeLine2(stroke(faint, 0.8), c.Min.X, c.Min.Y, c.Min.X+place(values.high), c.Min.Y+place(values.high))
+	share := func(v float64) vg.Length { return vg.Length((v - values.low) / (values.high - values.low)) }
+	size := c.Size()
+	c.StrokeLine2(stroke(faint, 0.8), c.Min.X, c.Min.Y, c.Max.X, c.Max.Y)
 	frameworkFrame(c, ink)
 	for _, t := range f.Triplets {
-		dot(c, ink, vg.Points(1.9), ringed{draw.CircleGlyph{}}, c.Min.X+place(t.Sap), c.Min.Y+place(t.San))
+		dot(c, ink, vg.Points(1.9), ringed{draw.CircleGlyph{}}, c.Min.X+size.X*share(t.Sap),
+			c.Min.Y+size.Y*share(t.San))
 	}
 	s := style(frameworkText, ink)
 	write(c, aligned(s, text.XCenter, text.YTop), c.Center().X, c.Min.Y-1, "$S_{ap}$")
@@ -329,7 +426,7 @@ func (f frameworkPicture) formula(c draw.Canvas) {
 	frameworkFrame(c, lossColor)
 	lines := append(slices.Clone(f.Formula), "mean over triplets:", fmt.Sprintf("$L$ = %.4f", f.Value))
 	s := aligned(style(frameworkText, ink), text.XCenter, text.YCenter)
-	step := frameworkSide / vg.Length(len(lines)+1)
+	step := (c.Max.Y - c.Min.Y) / vg.Length(len(lines)+1)
 	for i, l := range lines {
 		write(c, s, c.Center().X, c.Max.Y-step*vg.Length(i+1), l)
 	}
@@ -338,7 +435,7 @@ func (f frameworkPicture) formula(c draw.Canvas) {
 // bars draws the start of gradient surgery: P₊, P₋ and T of each triplet. Each has its own scale.
 func (f frameworkPicture) bars(c draw.Canvas) {
 	frameworkFrame(c, surgeryColor)
-	part := frameworkSide / 3
+	part := (c.Max.Y - c.Min.Y) / 3
 	for i, p := range []struct {
 		name Markup
 		of   func(StepTriplet) float64
@@ -380,8 +477,8 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 	if high == 0 {
 		return
 	}
-	step := frameworkSide / vg.Length(len(f.Stages))
-	y := func(v float64) vg.Length { return c.Min.Y + (frameworkSide-8)*vg.Length(v/high) }
+	step := (c.Max.X - c.Min.X) / vg.Length(len(f.Stages))
+	y := func(v float64) vg.Length { return c.Min.Y + (c.Max.Y-c.Min.Y-8)*vg.Length(v/high) }
 	for i, stage := range f.Stages {
 		x, longer := c.Min.X+step*vg.Length(i), max(stage.Loss, stage.Rule)
 		fill(c, rect(x+0.1*step, c.Min.Y, x+0.5*step, y(stage.Loss)), lossColor)
@@ -394,9 +491,16 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 	}
 }
 
-// legend explains the colors.
-func (f frameworkPicture) legend(c draw.Canvas, row vg.Length) {
-	y := c.Max.Y - row/2 + 34
+// legend explains the colors: beside or above the stages, or in two columns below them.
+func (f frameworkPicture) legend(c draw.Canvas, p frameworkPlan) {
+	x, y := c.Min.X, p.stages.Max.Y+34
+	switch {
+	case p.stacked:
+		y = p.stages.Min.Y - 42
+	case p.stages.Max.Y < p.g[0].Min.Y:
+		y = p.g[0].Max.Y + 4
+	}
+	top := y
 	for _, l := range []struct {
 		color color.NRGBA
 		bold  bool
@@ -413,7 +517,13 @@ func (f frameworkPicture) legend(c draw.Canvas, row vg.Length) {
 		if l.bold {
 			s = bold(s)
 		}
-		write(c, s, c.Min.X, y, l.text)
+		if l.bold && p.stacked && y < top {
+			x, y = c.Center().X+10, top
+		}
+		if l.color == ink && p.stacked {
+			x, y = c.Min.X, y+frameworkText+4
+		}
+		write(c, s, x, y, l.text)
 		y -= frameworkText + 4
 	}
 }

@@ -35,12 +35,33 @@ var gridFrames = []struct {
 }{{ink, nil}, {Vermilion, []vg.Length{3.2, 1.6}}, {Purple, []vg.Length{1.1, 1.3}}}
 
 const (
-	gridCellWidth, gridCellHeight = vg.Length(31), vg.Length(17)
 	gridLeft, gridGap             = vg.Length(48), vg.Length(9) // For the pair labels; between directions.
 	gridTitle, gridHead, gridFoot = vg.Length(16), vg.Length(18), vg.Length(50)
-	gridKey                       = vg.Length(20)
-	gridAcross                    = 2 // Directions side by side: a notebook's page has room for two.
+	gridKey, gridLeast, gridMost  = vg.Length(20), vg.Length(20), vg.Length(31) // Of the legend; the width of a cell.
 )
+
+// gridBlocks is a data set in blocks, some of them side by side, with cells of a size. A narrow picture has its color
+// bar below, and the triplet weights under the last block of a column alone.
+type gridBlocks struct {
+	GridSet
+	across        int
+	wide, high    vg.Length
+	narrow        bool
+	between, foot vg.Length // From a block to the one below it; under the last one.
+}
+
+// within returns the layout that has room within a width, of two blocks side by side at most: a notebook's page has no
+// room for more.
+func (s GridSet) within(width vg.Length) gridBlocks {
+	room := width - 2*margin - gridLeft
+	for n := min(len(s.Directions), 2); n > 0; n-- {
+		cells := (room - barRoom - 8 - gridGap*vg.Length(n-1)) / vg.Length(n*len(s.Triplets))
+		if cells >= gridLeast {
+			return gridBlocks{s, n, min(cells, gridMost), 17, false, gridFoot, gridFoot}
+		}
+	}
+	return gridBlocks{s, 1, room / vg.Length(len(s.Triplets)), 12, true, 2, gridFoot + 30}
+}
 
 // GridMap draws the full grid as a heat map of Recall@1. It has a block for each data set and direction, two of them
 // side by side, in which a row is a pair weight and a column a triplet weight. Each data set has its own color scale.
@@ -51,8 +72,8 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("grid: no data set, want at least one")
 	}
-	width, height := vg.Length(0), gridKey
 	var words strings.Builder
+	own := vg.Length(0)
 	for _, s := range sets {
 		if len(s.Directions) == 0 || len(s.Pairs) == 0 || len(s.Triplets) == 0 {
 			return nil, fmt.Errorf("grid on %s: %d directions, %d pair weights and %d triplet weights, want some of each",
@@ -61,39 +82,46 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 		if len(s.Marks) > len(gridFrames) {
 			return nil, fmt.Errorf("grid on %s: %d marks, want at most %d", s.Data, len(s.Marks), len(gridFrames))
 		}
-		width = max(width, s.cell(min(len(s.Directions), gridAcross)-1, 0, len(s.Triplets)-1).Max.X+barRoom+8)
-		height += s.height()
 		words.WriteString(s.words())
+		blocks := vg.Length(min(len(s.Directions), 2))
+		own = max(own, gridLeft+blocks*(gridMost*vg.Length(len(s.Triplets))+gridGap)-gridGap+barRoom+8)
 	}
-	height += noteRoom(provenance)
-	width = max(width, gridLegend(draw.Canvas{Canvas: new(recorder.Canvas)}, sets))
-	return &Figure{
-		Width: width + 2*margin, Height: height + 2*margin,
-		Alt: "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns " +
-			"triplet weights." + words.String(),
-		Provenance: provenance,
-		panels: func(c draw.Canvas) {
-			gridLegend(c, sets)
-			top := c.Max.Y - gridKey
-			for _, s := range sets {
-				s.draw(c, top)
-				top -= s.height()
-			}
-		},
-	}, nil
+	none := draw.Canvas{Canvas: new(recorder.Canvas)}
+	own = max(own, gridLegend(none, math.Inf(1), sets).X)
+	return laid(own+2*margin, func(width vg.Length) *Figure {
+		more := gridLegend(none, float64(width-2*margin), sets).Y
+		height := gridKey + more + noteRoom(provenance)
+		for _, s := range sets {
+			height += s.within(width).height()
+		}
+		return &Figure{
+			Width: width, Height: height + 2*margin,
+			Alt: "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns " +
+				"triplet weights." + words.String(),
+			Provenance: provenance,
+			panels: func(c draw.Canvas) {
+				gridLegend(c, float64(c.Max.X), sets)
+				top := c.Max.Y - gridKey - more
+				for _, s := range sets {
+					blocks := s.within(width)
+					blocks.draw(c, top)
+					top -= blocks.height()
+				}
+			},
+		}
+	}), nil
 }
 
 // cell returns the place of a rule, from the top left corner of the data set's blocks.
-func (s GridSet) cell(block, row, column int) vg.Rectangle {
-	x := gridLeft + vg.Length(block%gridAcross)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) +
-		gridCellWidth*vg.Length(column)
-	y := -gridTitle - vg.Length(block/gridAcross)*(gridHead+gridCellHeight*vg.Length(len(s.Pairs))+gridFoot) - gridHead -
-		gridCellHeight*vg.Length(row)
-	return rect(x, y-gridCellHeight, x+gridCellWidth, y)
+func (s gridBlocks) cell(block, row, column int) vg.Rectangle {
+	x := gridLeft + vg.Length(block%s.across)*(gridGap+s.wide*vg.Length(len(s.Triplets))) + s.wide*vg.Length(column)
+	y := -gridTitle - vg.Length(block/s.across)*(gridHead+s.high*vg.Length(len(s.Pairs))+s.between) - gridHead -
+		s.high*vg.Length(row)
+	return rect(x, y-s.high, x+s.wide, y)
 }
 
-func (s GridSet) height() vg.Length {
-	return gridFoot - s.cell(len(s.Directions)-1, len(s.Pairs)-1, 0).Min.Y
+func (s gridBlocks) height() vg.Length {
+	return s.foot - s.cell(len(s.Directions)-1, len(s.Pairs)-1, 0).Min.Y
 }
 
 // reach returns the range of the color scale, and whether scores below it are cut.
@@ -154,14 +182,19 @@ func (s GridSet) words() string {
 	return out + "."
 }
 
-// gridLegend draws the names of the frames, which all data sets share, and returns where they end.
-func gridLegend(c draw.Canvas, sets []GridSet) vg.Length {
+// gridLegend draws the names of the frames, which all data sets share, in lines that end at x = right. It returns where
+// the longest ends, and the height of all lines but the first.
+func gridLegend(c draw.Canvas, right float64, sets []GridSet) (end vg.Point) {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	x, y := c.Min.X+gridLeft, c.Max.Y-8
 	entry := func(name string, paint func(r vg.Rectangle)) {
+		if x > c.Min.X+gridLeft && float64(x+21+s.Width(name)) > right {
+			x, y, end.Y = c.Min.X+gridLeft, y-14, end.Y+14
+		}
 		paint(rect(x, y-5, x+16, y+5))
 		write(c, s, x+21, y, name)
 		x += 21 + s.Width(name) + 18
+		end.X = max(end.X, x)
 	}
 	var most []GridMark
 	missing, diverged := 0, 0
@@ -181,10 +214,10 @@ func gridLegend(c draw.Canvas, sets []GridSet) vg.Length {
 	if diverged > 0 {
 		entry("diverged", func(r vg.Rectangle) { gridCross(c, r) })
 	}
-	return x
+	return end
 }
 
-func (s GridSet) draw(c draw.Canvas, top vg.Length) {
+func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {
 	low, high, cut := s.reach()
 	scale := bar{low: low, high: high, colors: hues[HueWeight]}
 	cell := func(block, row, column int) vg.Rectangle { return s.cell(block, row, column).Add(pt(c.Min.X, top)) }
@@ -196,7 +229,7 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 		write(c, aligned(style(labelSize, ink), text.XCenter, text.YBottom),
 			(first.Min.X+last.Max.X)/2, first.Max.Y+6, DirectionLabel(direction))
 		for i, pair := range s.Pairs {
-			if b%gridAcross == 0 {
+			if b%s.across == 0 {
 				write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter),
 					cell(b, i, 0).Min.X-5, center(cell(b, i, 0)).Y, PairLabel(pair))
 			}
@@ -218,6 +251,9 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 			}
 		}
 		for j, triplet := range s.Triplets {
+			if s.narrow && b < len(s.Directions)-1 {
+				break
+			}
 			at := cell(b, lastRow, j)
 			label := aligned(style(tickSize, ink), text.XRight, text.YCenter)
 			label.Rotation = math.Pi / 2
@@ -239,12 +275,17 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	}
 	data := c
 	data.Min = cell(len(s.Directions)-1, lastRow, 0).Min
-	data.Max = cell(min(len(s.Directions), gridAcross)-1, 0, lastColumn).Max
-	scale.label = "R@1, %"
-	if cut {
-		write(c, aligned(style(noteSize, quiet), text.XCenter, text.YTop), data.Max.X+13, data.Min.Y-3, "and less")
+	data.Max = cell(min(len(s.Directions), s.across)-1, 0, lastColumn).Max
+	note := aligned(style(noteSize, quiet), text.XCenter, text.YTop)
+	at := pt(data.Max.X+13, data.Min.Y-3)
+	if scale.label = "R@1, %"; s.narrow {
+		data.Min.Y -= gridFoot
+		note.XAlign, at = text.XRight, data.Min.Sub(pt(5, 18))
 	}
-	scale.draw(data, c)
+	if cut {
+		write(c, note, at.X, at.Y, "and less")
+	}
+	scale.draw(data, c, s.narrow)
 }
 
 // gridFrame draws a frame with a light border, which keeps it visible on every color.

@@ -47,8 +47,6 @@ func HardTriplets(provenance string, triplets ...PicturedTriplet) (*Pictures, er
 		})
 	}
 	const gap = vg.Length(8)
-	columns := min(4, len(triplets))
-	return p.plan(sheetPlan{columns: columns, lines: (len(triplets) + columns - 1) / columns,
-		width: 3*sheetSide + 2*gap, between: 24, head: 14, headSize: tickSize, under: 8,
+	return p.plan(sheetPlan{columns: min(4, len(triplets)), between: 24, head: 14, headSize: tickSize, under: 8,
 		afterFirst: gap, gap: gap}), nil
 }

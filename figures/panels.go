@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -294,8 +295,15 @@ func noteRoom(provenance string) vg.Length {
 func equal(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 
 // drawPlot draws a plot and centers its title over the data area. gonum/plot centers it over the data and the axis
-// labels together.
-func drawPlot(p *plot.Plot, c draw.Canvas) {
+// labels together. A title or label that is wider than the canvas is broken into lines.
+func drawPlot(whole *plot.Plot, c draw.Canvas) {
+	copied := *whole
+	p := &copied
+	for label, s := range map[*string]text.Style{&p.Title.Text: p.Title.TextStyle, &p.X.Label.Text: p.X.Label.TextStyle} {
+		if width := c.Max.X - c.Min.X; s.Width(*label) > width {
+			*label = strings.Join(broken(s, *label, width), "\n")
+		}
+	}
 	data := p.DataCanvas(c)
 	if width := p.Title.TextStyle.Width(p.Title.Text); width > 0 {
 		p.Title.TextStyle.XAlign = text.XCenter + text.XAlignment((data.Center().X-c.Center().X)/width)
@@ -396,7 +404,7 @@ func squares(c draw.Canvas, plots []square) {
 		x = part.Max.X + p.after
 		drawPlot(p.Plot, part)
 		if p.bar != nil {
-			p.bar.draw(p.DataCanvas(part), part)
+			p.bar.draw(p.DataCanvas(part), part, false)
 		}
 	}
 }

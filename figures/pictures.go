@@ -38,41 +38,62 @@ var yes, no = true, false
 
 // sheetPlan is the layout of rows of pictures in columns.
 type sheetPlan struct {
-	columns, lines        int
+	columns               int       // At most.
 	down                  bool      // Whether rows fill a column before the next one begins.
-	width, between        vg.Length // Of a row, and between columns.
+	between               vg.Length // Columns.
 	head, headSize, under vg.Length // The room of the heads, their size, and the room under a row.
-	afterFirst, gap       vg.Length // Between the first picture and the second, and between the others.
+	afterFirst, gap, last vg.Length // The room after the first picture, after the others, and after the last one.
 }
 
-// plan gives the figure its size and draws the pictures.
+// plan gives the figure the size of all columns, and draws the pictures.
 func (p *Pictures) plan(l sheetPlan) *Pictures {
-	p.Width = 2*margin + vg.Length(l.columns)*l.width + vg.Length(l.columns-1)*l.between
-	p.Height = 2*margin + l.head + vg.Length(l.lines)*(sheetRow+l.under) + noteRoom(p.Provenance)
-	p.panels = func(c draw.Canvas) {
-		head := aligned(bold(style(l.headSize, ink)), text.XLeft, text.YTop)
-		for i, row := range p.rows {
-			column, line := i%l.columns, i/l.columns
-			if l.down {
-				column, line = i/l.lines, i%l.lines
-			}
-			corner := pt(c.Min.X+vg.Length(column)*(l.width+l.between),
-				c.Max.Y-l.head-vg.Length(line)*(sheetRow+l.under)-sheetSide)
-			if p.rule {
-				x := corner.X + sheetSide + l.afterFirst/2
-				c.StrokeLine2(stroke(faint, 1), x, corner.Y+sheetSide, x, corner.Y)
-			}
-			for k, picture := range row {
-				if line == 0 && k < len(p.heads) {
-					write(c, head, corner.X, c.Max.Y, p.heads[k])
+	most := 0
+	for _, row := range p.rows {
+		most = max(most, len(row))
+	}
+	row := func(l sheetPlan, n int) vg.Length { // Its width.
+		return sheetSide + l.afterFirst + vg.Length(n-1)*(sheetSide+l.gap) - l.gap + l.last
+	}
+	first, own := *p.Figure, l
+	p.Figure = laid(2*margin+vg.Length(l.columns)*(row(l, most)+l.between)-l.between, func(width vg.Length) *Figure {
+		f, l, n, columns := first, own, most, own.columns
+		if tight := (width-2*margin)/vg.Length(most) - sheetSide; tight >= 1.5 && 2*margin+row(l, n) > width+1e-6 {
+			l.afterFirst, l.gap, l.last = 2*tight, tight, 0
+		}
+		for ; columns > 1 && 2*margin+vg.Length(columns)*(row(l, n)+l.between)-l.between > width+1e-6; columns-- {
+		}
+		for ; n > 2 && 2*margin+row(l, n) > width+1e-6; n-- { // The rest of a row goes on below its second picture.
+		}
+		high := vg.Length((most+n-3)/(n-1))*sheetRow + l.under
+		lines := (len(p.rows) + columns - 1) / columns
+		f.Width, f.Height = width, 2*margin+l.head+vg.Length(lines)*high+noteRoom(p.Provenance)
+		f.panels = func(c draw.Canvas) {
+			head := aligned(bold(style(l.headSize, ink)), text.XLeft, text.YTop)
+			for i, pictures := range p.rows {
+				column, line := i%columns, i/columns
+				if l.down {
+					column, line = i/lines, i%lines
 				}
-				picture.draw(c, corner)
-				if corner.X += sheetSide + l.gap; k == 0 {
-					corner.X += l.afterFirst - l.gap
+				left, top := c.Min.X+vg.Length(column)*(row(l, n)+l.between), c.Max.Y-l.head-vg.Length(line)*high
+				if p.rule {
+					x := left + sheetSide + l.afterFirst/2
+					c.StrokeLine2(stroke(faint, 1), x, top, x, top-high+sheetRow+l.under-sheetSide)
+				}
+				for k, picture := range pictures {
+					at := pt(left, top-sheetSide)
+					if k > 0 {
+						at.X += sheetSide + l.afterFirst + vg.Length((k-1)%(n-1))*(sheetSide+l.gap)
+						at.Y -= vg.Length((k-1)/(n-1)) * sheetRow
+					}
+					if line == 0 && k < len(p.heads) {
+						write(c, head, at.X, c.Max.Y, p.heads[k])
+					}
+					picture.draw(c, at)
 				}
 			}
 		}
-	}
+		return &f
+	})
 	return p
 }
 

@@ -82,9 +82,8 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 		}
 		p.rows = append(p.rows, line)
 	}
-	return p.plan(sheetPlan{columns: columns, lines: (len(rows) + columns - 1) / columns, down: true,
-		width: sheetSide + 3*sheetGap + vg.Length(most)*(sheetSide+sheetGap), between: 2 * sheetGap,
-		head: 16, headSize: labelSize, afterFirst: 3 * sheetGap, gap: sheetGap}), nil
+	return p.plan(sheetPlan{columns: columns, down: true, between: 2 * sheetGap, head: 16,
+		headSize: labelSize, afterFirst: 3 * sheetGap, gap: sheetGap, last: sheetGap}), nil
 }
 
 // drawThumb draws a picture with its lower left corner at a point. If right is not nil, the frame shows whether the

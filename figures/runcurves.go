@@ -93,11 +93,15 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	for _, g := range groups {
 		alt += fmt.Sprintf(" %s, Recall@1 %s %%%s.", Plain(g.Name), g.Recall, g.lacking())
 	}
-	names := vg.Length(14 * ((len(groups) + 1) / 2)) // Their height.
+	names := func(across int) vg.Length { return vg.Length(14 * ((len(groups) + across - 1) / across)) } // Their height.
 	return &Figure{
-		Width: besideWidth, Height: vg.Points(188) + names + 8 + noteRoom(provenance), Alt: alt, Provenance: provenance,
+		Width: besideWidth, Height: vg.Points(188) + names(2) + 8 + noteRoom(provenance), Alt: alt, Provenance: provenance,
 		panels: func(c draw.Canvas) {
-			half := (c.Max.X - c.Min.X) / 2
+			across := 2
+			if c.Max.X-c.Min.X < 400 {
+				across = 1
+			}
+			room := (c.Max.X - c.Min.X) / vg.Length(across)
 			for i, g := range groups {
 				label := fmt.Sprintf("%s: Recall@1 %s %%%s", g.Name, g.Recall, g.lacking())
 				if n := g.seen(); n == 0 {
@@ -105,9 +109,9 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 				} else if n == len(g.Curves) && n > 1 {
 					label += fmt.Sprintf(" over %d seeds", n)
 				}
-				courseKey(c, c.Min.X+vg.Length(i%2)*half+10, c.Min.Y+names-7-vg.Length(i/2)*14, i, label, half-30)
+				courseKey(c, c.Min.X+vg.Length(i%across)*room+10, c.Min.Y+names(across)-7-vg.Length(i/across)*14, i, label, room-30)
 			}
-			c.Min.Y += names + 8
+			c.Min.Y += names(across) + 8
 			drawRow(c, plots, 10)
 		},
 	}, nil

@@ -22,8 +22,8 @@ type Style struct {
 // ParseStyle reads a width such as 240pt, 3.3in or 8.4cm, or "" for each figure's own, and a typeface, sans or serif.
 func ParseStyle(width, typeface string) (s Style, err error) {
 	if width != "" {
-		if s.Width, err = vg.ParseLength(width); err != nil || !(s.Width >= 100 && s.Width <= 2000) {
-			return s, fmt.Errorf("width %q: want a length of 100pt to 2000pt, as in 240pt, 3.3in or 8.4cm", width)
+		if s.Width, err = vg.ParseLength(width); err != nil || !(s.Width >= 234 && s.Width <= 2000) {
+			return s, fmt.Errorf("width %q: want a length of 234pt to 2000pt, as in 240pt, 3.3in or 8.4cm", width)
 		}
 	}
 	if s.Serif = typeface == "serif"; !s.Serif && typeface != "sans" && typeface != "" {
@@ -33,14 +33,8 @@ func ParseStyle(width, typeface string) (s Style, err error) {
 }
 
 // Apply returns an output in a style. Tables are as they are. It returns an error for a figure that does not fit into
-// the width, and for photographs and maps of another width, which cannot be narrowed.
+// the width.
 func (s Style) Apply(o Output) (Output, error) {
-	fixed := func(f *Figure, of string) (*Figure, error) {
-		if s.Width != 0 && s.Width != f.Width {
-			return nil, fmt.Errorf("%s cannot be narrowed or widened: the figure is %.4g pt wide", of, f.Width.Points())
-		}
-		return f.in(Style{Serif: s.Serif, NoProvenance: s.NoProvenance})
-	}
 	if s == (Style{}) {
 		return o, nil
 	}
@@ -50,17 +44,20 @@ func (s Style) Apply(o Output) (Output, error) {
 		return of.in(s)
 	case *Pictures:
 		out := *of
-		out.Figure, err = fixed(of.Figure, "photographs")
+		out.Figure, err = of.Figure.in(s)
 		return &out, err
 	case *EmbeddingMap:
 		out := *of
-		out.Figure, err = fixed(of.Figure, "a map")
+		if s.Width != 0 {
+			out = *of.laid(s.Width)
+		}
+		out.Figure, err = out.Figure.in(s)
 		return &out, err
 	}
 	return o, nil
 }
 
-// in returns the figure in a style.
+// in returns the figure in a style: laid out for the width, or with as many panels side by side as there is room for.
 func (f *Figure) in(s Style) (*Figure, error) {
 	out := *f
 	out.style = s
@@ -71,19 +68,25 @@ func (f *Figure) in(s Style) (*Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := f.Width / vg.Length(panels) // Of a panel.
-	for out.across = panels; out.across > 1 && s.Width/vg.Length(out.across) < 0.75*own; {
-		out.across--
+	if f.lay != nil {
+		out, panels = *f.lay(s.Width), 1
+		out.style, out.Provenance = s, f.Provenance
 	}
-	lines := (panels + out.across - 1) / out.across
-	shape := min(max(float64(s.Width/vg.Length(out.across)/own), 0.75), 1)
-	out.Width, out.Height = s.Width, f.Height*vg.Length(float64(lines)*shape)
-	_, after, err := out.probe()
-	if err == nil && (after > before || s.Width/vg.Length(out.across) < 0.5*own) {
-		err = fmt.Errorf("it does not fit into a width of %.4g pt with text of this size, only into %.4g pt",
-			s.Width.Points(), f.Width.Points())
+	own := out.Width / vg.Length(panels) // Of a panel.
+	height := out.Height
+	for out.across = panels; ; out.across-- {
+		each := s.Width / vg.Length(out.across)
+		lines := (panels + out.across - 1) / out.across
+		out.Width, out.Height = s.Width, height*vg.Length(float64(lines)*min(max(float64(each/own), 0.75), 1))
+		_, after, err := out.probe()
+		if err == nil && after <= before && (out.across == 1 || each >= 0.65*own) {
+			return &out, nil
+		}
+		if out.across == 1 {
+			return nil, fmt.Errorf("text is cut or on other text at a width of %.4g pt: want a larger one, such as %.4g pt, "+
+				"or shorter labels", s.Width.Points(), f.Width.Points())
+		}
 	}
-	return &out, err
 }
 
 // on is a canvas that tells what is drawn on it of the figure's style.
@@ -106,9 +109,15 @@ type styled struct {
 	across  int          // The most panels side by side, 0 for any number.
 	panels  int          // The most that asked to stand side by side.
 	between vg.Rectangle // Where text may be.
-	texts   []vg.Rectangle
-	// How often text that is not turned lies outside of between or on other text.
+	labels  []label
+	// How often text lies outside of between or on other text.
 	collisions int
+}
+
+// label is a line of text and where it is.
+type label struct {
+	line
+	box vg.Rectangle
 }
 
 // styledBy returns the style of a canvas, nil without one.
@@ -127,18 +136,22 @@ func styledBy(c vg.Canvas) *styled {
 	}
 }
 
-// text sees a line of text.
-func (c *styled) text(at vg.Point, width, size vg.Length) {
-	box := vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 0.1*size}, Max: vg.Point{X: at.X + width, Y: at.Y + 0.6*size}}
-	if c.between.Max.X > 0 && (box.Min.X < c.between.Min.X-0.5 || box.Max.X > c.between.Max.X+0.5) {
+// text sees a line of text of a size that begins at a point, and that goes up if it is turned.
+func (c *styled) text(l line, at vg.Point, size vg.Length, turned bool) {
+	box := rect(at.X, at.Y-0.1*size, at.X+l.width, at.Y+0.6*size)
+	if turned {
+		box = rect(at.X-0.6*size, at.Y, at.X+0.1*size, at.Y+l.width)
+	}
+	if c.between.Max.X > 0 && (box.Min.X < c.between.Min.X-0.5 || box.Max.X > c.between.Max.X+0.5 ||
+		box.Min.Y < c.between.Min.Y-0.5 || box.Max.Y > c.between.Max.Y+0.5) {
 		c.collisions++
 	}
-	for _, other := range c.texts {
-		if box.Min.X < other.Max.X && other.Min.X < box.Max.X && box.Min.Y < other.Max.Y && other.Min.Y < box.Max.Y {
+	for _, other := range c.labels {
+		if o := other.box; box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y {
 			c.collisions++
 		}
 	}
-	c.texts = append(c.texts, box)
+	c.labels = append(c.labels, label{l, box})
 }
 
 // probe draws a figure on nothing. It returns the most panels that stand side by side, and how often text collides.

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -27,26 +28,22 @@ func row(n int) *Figure {
 func TestStyle(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		width  string
+		width  vg.Length
 		panels int
 		height vg.Length
-	}{{"150pt", 3, 450}, {"240pt", 3, 240}, {"460pt", 3, 150}, {"120pt", 2, 240}} {
-		s, err := ParseStyle(c.width, "serif")
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := row(c.panels)
+	}{{150, 3, 450}, {240, 3, 240}, {460, 3, 150}, {120, 2, 240}} {
+		s, f := Style{Width: c.width, Serif: true}, row(c.panels)
 		out, err := s.Apply(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := out.(*Figure)
 		if got.Width != s.Width || got.Height < c.height-1 || got.Height > c.height+1 || f.Width != vg.Length(150*c.panels) {
-			t.Errorf("%d panels in %s: %v × %v, want a height of %v", c.panels, c.width, got.Width, got.Height, c.height)
+			t.Errorf("%d panels in %v: %v × %v, want a height of %v", c.panels, c.width, got.Width, got.Height, c.height)
 		}
 		sans, serif := bytesOf(Bytes(f, "svg")), bytesOf(Bytes(got, "svg"))
 		if len(sans) == 0 || len(serif) == 0 || bytes.Equal(sans, serif) {
-			t.Errorf("%d panels in %s: the pictures are %d and %d bytes", c.panels, c.width, len(sans), len(serif))
+			t.Errorf("%d panels in %v: the pictures are %d and %d bytes", c.panels, c.width, len(sans), len(serif))
 		}
 	}
 	f := row(1)
@@ -60,11 +57,14 @@ func TestStyle(t *testing.T) {
 	wide := Of(newPlot("A title that is much too long for the narrow column of a page of two columns, in bold letters",
 		"x", "y"), 600, 200)
 	for _, width := range []vg.Length{240, 400} { // Less than half of its own; narrower than its title.
-		if _, err := (Style{Width: width}).Apply(wide); err == nil || !strings.Contains(err.Error(), "only into 600 pt") {
+		if _, err := (Style{Width: width}).Apply(wide); err == nil || !strings.Contains(err.Error(), "such as 600 pt") {
 			t.Errorf("too wide for %v: %v", width, err)
 		}
 	}
-	for want, given := range map[string][2]string{"as in 240pt": {"wide", ""}, "of 100pt": {"20pt", ""},
+	if s, err := ParseStyle("3.5in", "serif"); err != nil || s != (Style{Width: 252, Serif: true}) {
+		t.Errorf("3.5 in: %+v, %v", s, err)
+	}
+	for want, given := range map[string][2]string{"as in 240pt": {"wide", ""}, "of 234pt": {"20pt", ""},
 		"to 2000pt": {"NaNpt", ""}, "sans or serif": {"", "comic"}} {
 		if _, err := ParseStyle(given[0], given[1]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", given, err)
@@ -122,7 +122,7 @@ func TestColumnOfTwo(t *testing.T) {
 // Panels that share an axis show it where they begin a line; those with axes of their own keep them.
 func TestAxesOfLines(t *testing.T) {
 	t.Parallel()
-	for shared, want := range map[bool]int{true: 2, false: 4} {
+	for shared, want := range map[bool]int{true: 4, false: 7} {
 		plots := []*plot.Plot{newPlot("", "", "y"), newPlot("", "", "y"), newPlot("", "", "y")}
 		for i, p := range plots {
 			p.X.Tick.Marker, p.Y.Tick.Marker = plot.ConstantTicks{}, plot.ConstantTicks{{Value: 0.5, Label: "own"}}
@@ -135,8 +135,8 @@ func TestAxesOfLines(t *testing.T) {
 		}
 		on := &styled{Canvas: new(recorder.Canvas), across: 2}
 		drawLine(draw.Canvas{Canvas: on, Rectangle: rect(0, 0, 200, 200)}, plots, 3, 10)
-		if len(on.texts) != want { // The labels of the ticks; those of axes are turned.
-			t.Errorf("shared %v: %d labels, want %d", shared, len(on.texts), want)
+		if len(on.labels) != want { // Those of the ticks and of the vertical axes.
+			t.Errorf("shared %v: %d labels, want %d", shared, len(on.labels), want)
 		}
 		if shared && plots[2].Y.Label.Text != "" {
 			t.Error("a plot has changed")
@@ -162,7 +162,7 @@ func TestLegendsOfNarrowGrid(t *testing.T) {
 		f.style = Style{} // Else the labels are on a canvas of its own.
 		on := &styled{Canvas: new(recorder.Canvas), across: f.across}
 		f.Draw(draw.Canvas{Canvas: on, Rectangle: vg.Rectangle{Max: vg.Point{X: f.Width, Y: f.Height}}})
-		return len(on.texts)
+		return len(on.labels)
 	}
 	if wide := texts(f); texts(narrow.(*Figure)) != wide {
 		t.Errorf("%d labels, want the %d of two plots side by side", texts(narrow.(*Figure)), wide)
@@ -186,20 +186,44 @@ func TestNoProvenance(t *testing.T) {
 	}
 }
 
-// A map and photographs take a typeface, and no other width.
-func TestStyleOfFixed(t *testing.T) {
+// A map and photographs take a typeface, and a width, in which a map's script finds its points.
+func TestStyleOfPictures(t *testing.T) {
 	t.Parallel()
 	size := func(o Output) int { return len(bytesOf(Bytes(o, "svg"))) }
 	for _, f := range []Output{mapOf(t, "preset quick"), sheetOf(t)} {
-		if _, err := (Style{Width: 240}).Apply(f); err == nil || !strings.Contains(err.Error(), "cannot be narrowed") {
-			t.Errorf("%T: %v", f, err)
-		}
 		serif, err := Style{Serif: true}.Apply(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if size(serif) == size(f) || size(f) == 0 {
 			t.Errorf("%T: %d bytes, %d in serif", f, size(f), size(serif))
+		}
+		narrow, err := Style{Width: 240}.Apply(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page := bytesOf(Bytes(narrow, "html")); len(page) == 0 {
+			t.Errorf("%T of 240 pt: no HTML", f)
+		}
+	}
+	narrow, err := Style{Width: 240}.Apply(mapOf(t, "preset quick"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := narrow.(*EmbeddingMap)
+	raw, err := m.input(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d mapData
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	data := m.area(margin, m.height()-margin)
+	for i := range d.X {
+		at := pt(m.Width*vg.Length(d.X[i])/1e4, m.height()*(1-vg.Length(d.Y[i])/1e4))
+		if at.X < data.Min.X-0.1 || at.X > data.Max.X+0.1 || at.Y < data.Min.Y-0.1 || at.Y > data.Max.Y+0.1 {
+			t.Errorf("point %d is at %v, outside of %v", i, at, data)
 		}
 	}
 }

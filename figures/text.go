@@ -55,7 +55,7 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	if sty.YAlign == text.YBottom {
 		top -= e.Descent // gonum/plot's axes take the bottom for the baseline.
 	}
-	rotated := sty.Rotation != 0
+	rotated, start := sty.Rotation != 0, at // Only ever by a quarter, to the left.
 	if rotated {
 		c.Push()
 		c.Translate(at)
@@ -67,8 +67,11 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	for i, line := range lines {
 		l := h.set(line, sty.Font)
 		origin := pt(at.X+vg.Length(sty.XAlign)*l.width, top-e.Ascent-e.Height*vg.Length(i))
-		if of != nil && !rotated && line != "" {
-			of.text(origin, l.width, sty.Font.Size)
+		if seen := origin; of != nil && strings.TrimSpace(line) != "" {
+			if rotated {
+				seen = start.Add(pt(-origin.Y, origin.X))
+			}
+			of.text(l, seen, sty.Font.Size, rotated)
 		}
 		if path := l.path(origin); len(path) > 0 {
 			c.Fill(path)

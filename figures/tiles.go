@@ -22,12 +22,25 @@ type TileLine struct {
 	Kinds []int
 }
 
-const (
-	tileSide, tileGap, tilesAcross        = vg.Length(12), vg.Length(2), 35
-	tilesLeft, tilesKey, tilesBetween     = vg.Length(64), vg.Length(26), vg.Length(7)
-	tileStep                              = tileSide + tileGap
-	tilesInset, tilesKeyLine, tilesLetter = vg.Length(4), vg.Length(17), noteSize
-)
+// tilePlan is a layout of tiles: their side, what is from one to the next, how many stand side by side in a line, and
+// how many kinds in a line of the key.
+type tilePlan struct {
+	side, step, keyLine vg.Length
+	across, kinds       int
+}
+
+const tilesLeft, tilesKey, tilesBetween, tilesInset = vg.Length(64), vg.Length(26), vg.Length(7), vg.Length(4)
+
+// tilesFor returns the layout for a width. A narrow one has smaller tiles.
+func tilesFor(width vg.Length) tilePlan {
+	room := width - 2*margin - tilesLeft
+	p := tilePlan{side: 12, step: 14, keyLine: 17, kinds: min(max(int(room/160), 1), 3)}
+	if p.kinds == 1 {
+		p.side, p.step, p.keyLine = 9, 10, 12
+	}
+	p.across = max(int(room/p.step+1e-9), 1)
+	return p
+}
 
 // Tiles draws a square for each entry of some groups, colored by kind, with the kind's letter so that the picture can
 // be read without colors. The key has the kinds that occur, with their numbers. It returns an error without groups, and
@@ -36,8 +49,6 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 	if len(lines) == 0 {
 		return nil, fmt.Errorf("tiles: no groups, want at least one")
 	}
-	height := tilesKey
-	const across = 3 // Kinds in a line of the key.
 	counts := make([]int, len(kinds))
 	for _, l := range lines {
 		for _, k := range l.Kinds {
@@ -46,7 +57,6 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 			}
 			counts[k]++
 		}
-		height += l.height() + tilesBetween
 	}
 	var words []string
 	for i, k := range kinds {
@@ -54,47 +64,52 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 			words = append(words, fmt.Sprintf("%d %s", counts[i], k.Name))
 		}
 	}
-	keyLines := vg.Length((len(words) + across - 1) / across)
-	height += (keyLines-1)*tilesKeyLine + noteRoom(provenance)
-	return &Figure{
-		Width: tilesLeft + tilesAcross*tileStep + 2*margin, Height: height + 2*margin,
-		Alt: alt + ": " + strings.Join(words, ", ") + ".", Provenance: provenance,
-		panels: func(c draw.Canvas) {
-			x, y := c.Min.X+tilesLeft, c.Max.Y-tileSide
-			name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-			at := 0
-			for i, k := range kinds {
-				if counts[i] == 0 {
-					continue
+	return laid(566, func(width vg.Length) *Figure {
+		p := tilesFor(width)
+		key := tilesKey + vg.Length((len(words)+p.kinds-1)/p.kinds-1)*p.keyLine
+		height := 2*margin + key + noteRoom(provenance)
+		for _, l := range lines {
+			height += p.height(l) + tilesBetween
+		}
+		return &Figure{
+			Width: width, Height: height, Alt: alt + ": " + strings.Join(words, ", ") + ".", Provenance: provenance,
+			panels: func(c draw.Canvas) {
+				x, y := c.Min.X+tilesLeft, c.Max.Y-p.side
+				name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+				at := 0
+				for i, k := range kinds {
+					if counts[i] == 0 {
+						continue
+					}
+					corner := pt(x+vg.Length(at%p.kinds*p.across)*p.step/vg.Length(p.kinds), y-vg.Length(at/p.kinds)*p.keyLine)
+					k.draw(c, corner, p.side)
+					c.FillText(name, corner.Add(pt(p.side+tilesInset, p.side/2)), fmt.Sprintf("%s: %d", k.Name, counts[i]))
+					at++
 				}
-				corner := pt(x+vg.Length(at%across)*tilesAcross*tileStep/across, y-vg.Length(at/across)*tilesKeyLine)
-				k.draw(c, corner)
-				c.FillText(name, corner.Add(pt(tileSide+tilesInset, tileSide/2)), fmt.Sprintf("%s: %d", k.Name, counts[i]))
-				at++
-			}
-			y = c.Max.Y - tilesKey - (keyLines-1)*tilesKeyLine
-			for _, l := range lines {
-				write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter),
-					c.Min.X+tilesLeft-tilesInset, y-tileSide/2, l.Name)
-				for i, k := range l.Kinds {
-					at := pt(c.Min.X+tilesLeft+tileStep*vg.Length(i%tilesAcross), y-tileSide-tileStep*vg.Length(i/tilesAcross))
-					kinds[k].draw(c, at)
+				y = c.Max.Y - key
+				for _, l := range lines {
+					write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter), x-tilesInset, y-p.side/2, l.Name)
+					for i, k := range l.Kinds {
+						at := pt(x+p.step*vg.Length(i%p.across), y-p.side-p.step*vg.Length(i/p.across))
+						kinds[k].draw(c, at, p.side)
+					}
+					y -= p.height(l) + tilesBetween
 				}
-				y -= l.height() + tilesBetween
-			}
-		},
-	}, nil
+			},
+		}
+	}), nil
 }
 
-func (l TileLine) height() vg.Length {
-	return tileStep * vg.Length((len(l.Kinds)+tilesAcross-1)/tilesAcross)
+// height returns that of a group.
+func (p tilePlan) height(l TileLine) vg.Length {
+	return p.step * vg.Length((len(l.Kinds)+p.across-1)/p.across)
 }
 
-func (k TileKind) draw(c draw.Canvas, at vg.Point) {
-	r := vg.Rectangle{Min: at, Max: at.Add(pt(tileSide, tileSide))}
+func (k TileKind) draw(c draw.Canvas, at vg.Point, side vg.Length) {
+	r := vg.Rectangle{Min: at, Max: at.Add(pt(side, side))}
 	if k.Tone.A > 0 {
 		fill(c, r, k.Tone)
 	}
 	outline(c, r, stroke(quiet, 0.4))
-	write(c, aligned(style(tilesLetter, ink), text.XCenter, text.YCenter), at.X+tileSide/2, at.Y+tileSide/2, k.Letter)
+	write(c, aligned(style(noteSize, ink), text.XCenter, text.YCenter), at.X+side/2, at.Y+side/2, k.Letter)
 }

@@ -71,53 +71,140 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 	low = max(-1, math.Floor(low*10+1e-9)/10)
 	colors := logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps,
 		high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
-	plots := make([][]*plot.Plot, len(rows))
-	for i := range rows {
-		for j := range columns {
-			p := newPlot("", "", "")
-			squareAxes(p, low, 1, 0.2)
-			p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
-			if i == 0 {
-				p.Title.Text = columns[j]
-			}
-			if i < len(rows)-1 { // Panels share their axes.
-				p.X.Label.Text, p.X.Tick.Marker = "", unlabeled(every(0.2, low, 1))
-			}
-			if j > 0 {
-				p.Y.Label.Text, p.Y.Tick.Marker = "", unlabeled(every(0.2, low, 1))
-			}
-			panels[i][j].colors = colors
-			p.Add(panels[i][j])
-			plots[i] = append(plots[i], p)
-		}
+	own := densities{panels: panels, heads: make([][]Markup, len(rows)), colors: colors, low: low, step: 0.2}
+	own.heads[0] = columns
+	for _, row := range rows {
+		own.names = append(own.names, row.Title)
 	}
 	// Squares are a whole number of PNG pixels wide, so that their edges are sharp.
-	const pixel = vg.Inch / PNGResolution
+	const pixel, beside = vg.Inch / PNGResolution, 2*margin + densityName + densityAxis
 	squares := math.Round((1 - low) / 2 * 100)
-	side := pixel * vg.Length(squares*max(1, math.Floor(150/squares/float64(pixel))))
-	const gap, titleRoom, nameRoom, axisRoom = vg.Length(9), vg.Length(21), vg.Length(21), vg.Length(36)
-	return &Figure{
-		Width: 2*margin + nameRoom + axisRoom + vg.Length(len(columns))*(side+gap) + barRoom,
-		Height: 2*margin + titleRoom + axisRoom + vg.Length(len(rows))*(side+gap) - gap +
-			noteRoom(provenance),
-		Alt: strings.Join(words, " "), Provenance: provenance,
-		panels: func(c draw.Canvas) {
-			var data draw.Canvas
-			for i := range rows {
-				for j, p := range plots[i] {
-					corner := pt(c.Min.X+nameRoom+axisRoom+vg.Length(j)*(side+gap), c.Max.Y-titleRoom-side-vg.Length(i)*(side+gap))
-					data = c
-					data.Rectangle = vg.Rectangle{Min: corner, Max: corner.Add(pt(side, side))}
-					drawPlot(p, around(p, c, data.Rectangle))
-				}
-				s := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
-				s.Rotation = math.Pi / 2
-				write(c, s, c.Min.X+nameRoom/2, data.Center().Y, rows[i].Title)
+	own.side = pixel * vg.Length(squares*max(1, math.Floor(150/squares/float64(pixel))))
+	figure := func(d densities, width vg.Length) *Figure {
+		return &Figure{Width: width, Height: 2*margin + d.height() + noteRoom(provenance), Alt: strings.Join(words, " "),
+			Provenance: provenance, panels: d.draw}
+	}
+	f := figure(own, beside+vg.Length(len(columns))*(own.side+densityGap)+barRoom)
+	f.lay = func(width vg.Length) *Figure {
+		d := own
+		d.side = (width-beside-barRoom)/vg.Length(len(columns)) - densityGap
+		if d.above = d.side < 130; d.side < 100 { // Too narrow for the numbers; for a color bar beside them, too.
+			side := func(n int) vg.Length { return (width-beside+densityGap)/vg.Length(n) - densityGap }
+			n := len(rows)
+			for n > 1 && side(n) < 80 {
+				n--
 			}
-			data.Max.Y = c.Max.Y - titleRoom
-			colors.draw(data, c)
-		},
-	}, nil
+			d = own.turned(n)
+			d.side = side(n)
+		}
+		if float64(d.side)*0.2/(1-low) < 22 {
+			d.step = 0.5
+		}
+		return figure(d, width)
+	}
+	return f, nil
+}
+
+// densities is a layout of panels.
+type densities struct {
+	panels    [][]densityPanel // In lines.
+	names     []Markup         // Of the lines.
+	heads     [][]Markup       // Of the panels of a line; nil for a line that goes on with those above it.
+	colors    logBar
+	low, step float64 // The least similarity, and that from tick to tick.
+	side      vg.Length
+	above     bool // Whether the numbers are above the panels.
+	below     bool // Whether the color bar is below them.
+}
+
+const (
+	densityGap, densityTitle, densityName = vg.Length(9), vg.Length(21), vg.Length(21)
+	densityAxis, densityNumbers           = vg.Length(36), vg.Length(22)
+)
+
+// turned returns the layout whose lines are the columns, with at most n of the lines side by side.
+func (d densities) turned(n int) densities {
+	out := densities{colors: d.colors, low: d.low, step: d.step, above: true, below: true}
+	for from := 0; from < len(d.panels); from += n {
+		to := min(from+n, len(d.panels))
+		out.heads = append(append(out.heads, d.names[from:to]), make([][]Markup, len(d.heads[0])-1)...)
+		for j, name := range d.heads[0] {
+			var line []densityPanel
+			for _, of := range d.panels[from:to] {
+				line = append(line, of[j])
+			}
+			out.panels, out.names = append(out.panels, line), append(out.names, name)
+		}
+	}
+	return out
+}
+
+// line returns the height of a line.
+func (d densities) line() vg.Length {
+	if d.above {
+		return d.side + densityGap + densityNumbers
+	}
+	return d.side + densityGap
+}
+
+func (d densities) height() vg.Length {
+	parts, bar := vg.Length(0), vg.Length(0)
+	for _, head := range d.heads {
+		if head != nil {
+			parts++
+		}
+	}
+	if d.below {
+		bar = 30
+	}
+	return parts*(densityTitle+densityAxis) + vg.Length(len(d.panels))*d.line() - densityGap + bar
+}
+
+func (d densities) draw(c draw.Canvas) {
+	var data, last draw.Canvas
+	above := vg.Length(0) // The room of titles and axes.
+	for i, line := range d.panels {
+		if d.heads[i] != nil {
+			if above += densityTitle; i > 0 {
+				above += densityAxis
+			}
+		}
+		ends := i == len(d.panels)-1 || d.heads[i+1] != nil
+		for j, panel := range line {
+			p := newPlot("", "", "")
+			squareAxes(p, d.low, 1, d.step)
+			p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
+			if d.heads[i] != nil {
+				p.Title.Text = d.heads[i][j]
+			}
+			if !ends { // Panels share their axes.
+				p.X.Label.Text, p.X.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
+			}
+			if j > 0 {
+				p.Y.Label.Text, p.Y.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
+			}
+			if panel.colors, panel.above = d.colors, d.above; d.above {
+				p.Title.Padding += densityNumbers
+			}
+			p.Add(panel)
+			corner := pt(c.Min.X+densityName+densityAxis+vg.Length(j)*(d.side+densityGap),
+				c.Max.Y-above-(d.line()-densityGap)-vg.Length(i)*d.line())
+			data = c
+			data.Rectangle = vg.Rectangle{Min: corner, Max: corner.Add(pt(d.side, d.side))}
+			drawPlot(p, around(p, c, data.Rectangle))
+			if last.Canvas == nil {
+				last = data
+			}
+			last.Max.X, last.Min.Y = max(last.Max.X, data.Max.X), data.Min.Y
+		}
+		s := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
+		s.Rotation = math.Pi / 2
+		write(c, s, c.Min.X+densityName/2, data.Center().Y, d.names[i])
+	}
+	if last.Max.Y = c.Max.Y - densityTitle - (d.line() - densityGap - d.side); d.below {
+		last.Min.Y -= densityAxis - 8
+	}
+	d.colors.draw(last, c, d.below)
 }
 
 // unlabeled removes the labels of ticks.
@@ -134,6 +221,7 @@ type densityPanel struct {
 	side   int
 	shares []float64
 	colors logBar
+	above  bool // Whether the numbers are above the panel.
 }
 
 // shares returns the number of squares on a side and the share of triplets in each, row by row. Squares that are too
@@ -178,7 +266,11 @@ func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
 	// The numbers are below the diagonal at low S_ap, where triplets are rare.
 	s := aligned(style(noteSize, ink), text.XRight, text.YCenter)
 	for i, line := range []string{"both > 0.9:  " + percent(d.Corner), "$S_{ap}$ > 0.9:  " + percent(d.Edge)} {
-		write(c, s, c.Min.X+0.76*(c.Max.X-c.Min.X), c.Min.Y+8+11*vg.Length(i), line)
+		at := pt(c.Min.X+0.76*(c.Max.X-c.Min.X), c.Min.Y+8+11*vg.Length(i))
+		if d.above {
+			at = pt(c.Max.X, c.Max.Y+7+10*vg.Length(i))
+		}
+		c.FillText(s, at, line)
 	}
 }
 
@@ -213,8 +305,8 @@ func (b logBar) at(share float64) color.NRGBA {
 	return viridis.at(1 - (step+0.5)/((b.high-b.low)*logSteps))
 }
 
-// draw draws the bar at the right of a data area.
-func (b logBar) draw(data, c draw.Canvas) {
+// draw draws the bar at the right of a data area, or below it.
+func (b logBar) draw(data, c draw.Canvas, below bool) {
 	var ticks []plot.Tick
 	for power := -6; power <= 0; power++ {
 		for _, digit := range []float64{1, 3} {
@@ -222,9 +314,12 @@ func (b logBar) draw(data, c draw.Canvas) {
 			ticks = append(ticks, plot.Tick{Value: (math.Log10(v) - b.low) / (b.high - b.low), Label: number(100*v) + " %"})
 		}
 	}
-	r := drawBar(data, c, ticks, func(f float64) color.NRGBA { return b.at(math.Pow(10, b.low+(b.high-b.low)*f)) })
-	s := aligned(style(noteSize, ink), text.XCenter, text.YBottom)
+	r := drawBar(data, c, below, ticks, func(f float64) color.NRGBA { return b.at(math.Pow(10, b.low+(b.high-b.low)*f)) })
+	s, at := aligned(style(noteSize, ink), text.XCenter, text.YBottom), pt(r.Max.X+8, r.Max.Y+5)
+	if below {
+		s.XAlign, at = text.XRight, pt(r.Min.X-5, r.Min.Y-4)
+	}
 	for i, line := range []string{"per square", "of triplets"} {
-		write(c, s, r.Max.X+8, r.Max.Y+5+9*vg.Length(i), line)
+		write(c, s, at.X, at.Y+9*vg.Length(i), line)
 	}
 }

@@ -64,17 +64,10 @@ func (a *App) CheckStyle(out string) error {
 }
 
 // SaveAll writes a picture or table to files with the format as extension, in all formats except text, which is
-// printed. A figure that cannot have the width that is asked for keeps its own, with a warning that says why.
+// printed, in the style that [App.CheckStyle] has read.
 func (a *App) SaveAll(of figures.Output, name string) (files []string, err error) {
-	if drawn, err := a.style.Apply(of); err == nil {
-		of = drawn
-	} else {
-		a.Logf("%s keeps its own width: %v", name, err)
-		own := a.style
-		own.Width = 0
-		if of, err = own.Apply(of); err != nil {
-			return nil, err
-		}
+	if of, err = a.style.Apply(of); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for _, format := range of.Formats() {
 		if format == "txt" {
