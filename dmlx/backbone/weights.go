@@ -321,9 +321,11 @@ func parseTensors(data []byte) (f *weightFile, err error) {
 	if isTorchFile(data) {
 		f.entries, err = parseTorch(data)
 	} else if f.entries, f.meta, f.body, err = parseSafetensors(data); err != nil {
-		if what := durable.Looks(data); what != "" { // Asked last: the length of a header may look like anything.
-			err = fmt.Errorf("not a safetensors file, nor one of torch.save: it is %s", what)
+		what := strings.TrimPrefix(err.Error(), "not a safetensors file: ")
+		if looks := durable.Looks(data); looks != "" { // Asked last: the length of a header may look like anything.
+			what = "it is " + looks
 		}
+		err = fmt.Errorf("not a safetensors file, nor one of torch.save: %s", what)
 	}
 	return f, err
 }

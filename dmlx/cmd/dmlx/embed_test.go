@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -91,6 +92,19 @@ func TestEmbed(t *testing.T) {
 	}
 	if r := object(t, "recall", "--embeddings", out, "--k", "1-2"); r["queries"] != 2.0 || r["lone_queries"] != 1.0 {
 		t.Errorf("recall by the labels beside: %v", r)
+	}
+	// Labels that the rows of this call do not have are not beside them: those of a call before have another name now.
+	for i := range 3 {
+		drawImage(t, filepath.Join(dir, "flat", strconv.Itoa(i)+".png"), i)
+	}
+	_, _, stderr := invoke(t, "embed", "--arch", "small", "--weights", weights, "--images", filepath.Join(dir, "flat"),
+		"--out", out, "--crop", "16")
+	if _, _, err := npy.ReadLabels(filepath.Join(dir, "f.labels.npy.old")); err != nil ||
+		!strings.Contains(stderr, "f.labels.npy was of other rows: it is f.labels.npy.old now") {
+		t.Errorf("%v, said %q", err, stderr)
+	}
+	if code, _, stderr := invoke(t, "recall", "--embeddings", out); !failed(code) || !strings.Contains(stderr, "is not there") {
+		t.Errorf("recall without labels: %s", stderr)
 	}
 	// All damaged images are named at once, and --skip-bad leaves them out, with their names and labels.
 	for _, name := range []string{"a/0.png", "b/9.jpg"} {

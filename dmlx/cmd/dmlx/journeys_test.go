@@ -74,6 +74,8 @@ func TestReproduceRefuses(t *testing.T) {
 		{exitUsage, "want a label of printable characters", []string{"table2", "--add-rule", " = cos/lin/cir"}},
 		{exitUsage, "want a label of printable characters", []string{"table2", "--add-loss", "a\nb = ms"}},
 		{exitUsage, "none of that name", []string{"table2", "--add-loss", "mss"}},
+		{exitUsage, "a space on both sides of its =", []string{"table2", "--add-loss", "X=ms"}},
+		{exitUsage, "a space on both sides of its =", []string{"table2", "--add-rule", "Ours=cos/lin/cir?tau=2"}},
 		{exitUsage, "given twice", []string{"table2", "--add-loss", "ms", "--add-loss", "ms"}},
 		{exitUsage, "grid takes no rows of your own: the tables and", []string{"grid", "--add-loss", "ms"}},
 		{exitUsage, "tau changes no rule of table3", []string{"table3", "--options", "tau=2"}},

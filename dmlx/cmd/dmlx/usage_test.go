@@ -33,6 +33,8 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"runs", "remov", "x"}, "did you mean remove?"},
 		{exitUsage, []string{"abacus"}, "dmlx --help lists them"},
 		{exitUsage, []string{"--abacus"}, "unknown flag"},
+		{exitUsage, []string{"train", "minicar"}, `"minicar": data is given by --data, a rule by --rule`},
+		{exitUsage, []string{"train", "step"}, "did you mean steps?"},
 		{exitUsage, []string{"train", "--seed", "x"}, "invalid argument"},
 		{exitUsage, []string{"train", "--rule", "x"}, `rule "x"`},
 		{exitUsage, []string{"train", "--loss", "x"}, `"x"`},
@@ -68,6 +70,7 @@ func TestExitCodes(t *testing.T) {
 		{exitFailed, []string{"train", "--preset", "paper", "--data", "cub"}, "CUB"},
 		{exitFailed, []string{"runs", "show", "0123"}, "0123"},
 		{exitFailed, []string{"recall", "--embeddings", "none.npy", "--labels", "none.npy"}, "none.npy"},
+		{exitFailed, []string{"recall", "--embeddings", "none.npy"}, "none.npy: no such file"},
 	} {
 		code, stdout, stderr := invoke(t, c.args...)
 		if code != c.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {

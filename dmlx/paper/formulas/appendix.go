@@ -34,7 +34,7 @@ func MSWeights(b compute.Backend, points int) (*figures.Figure, error) {
 	}
 	f, err := figures.MSWeights(curves...)
 	if err == nil {
-		f.Provenance = "the op, a probe batch a point, one other positive and negative · α = 2, β = 10, λ = 0.5"
+		f.Provenance = "the op, a probe batch a point, one other positive and negative · α = 2, β = 10, λ = 0.5 · Go backend"
 	}
 	return f, err
 }

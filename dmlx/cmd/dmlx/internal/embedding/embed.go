@@ -4,7 +4,10 @@ package embedding
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -87,10 +90,7 @@ may then be a run's name or its first digits. The rows keep their order, and the
 			if err != nil {
 				return err
 			}
-			if err := npy.WriteFloat32(out, values, len(list.Paths), net.width); err != nil {
-				return err
-			}
-			if err := writeRows(names, list.Paths, labels, list.Labels, list.Classes); err != nil {
+			if err := writeRows(a, out, values, net.width, names, list.Paths, labels, list.Labels, list.Classes); err != nil {
 				return err
 			}
 			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), net.width, out, names)
@@ -137,19 +137,31 @@ func embedFeatures(ctx context.Context, a *cli.App, features, weights, out strin
 	if err != nil {
 		return err
 	}
-	if err := npy.WriteFloat32(out, embedded, f.rows, f.width); err != nil {
-		return err
-	}
-	if err := writeRows(names, f.names, labels, f.labels, nil); err != nil {
+	if err := writeRows(a, out, embedded, f.width, names, f.names, labels, f.labels, nil); err != nil {
 		return err
 	}
 	return a.Print(map[string]any{"rows": f.rows, "dim": f.width, "out": out},
 		fmt.Sprintf("%d rows, %d values each, in %s", f.rows, f.width, out))
 }
 
-// writeRows writes the names of rows to a file, and their labels to another: the names of their classes if it ends in
-// .txt. Without names or labels, nil, it writes no file of them.
-func writeRows(names string, paths []string, to string, labels []int64, classes []string) error {
+// writeRows writes rows of values to a file, their names to another, and their labels to a third: the names of their
+// classes if it ends in .txt. Without names or labels, nil, it writes no file of them. Files of names and labels that
+// belong to the rows that were there before, beside them, are renamed, so that nobody takes them for those of these.
+func writeRows(a *cli.App, out string, values []float32, width int, names string, paths []string, to string,
+	labels []int64, classes []string) error {
+	for _, old := range []string{files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)} {
+		if old == names && paths != nil || old == to && labels != nil {
+			continue
+		}
+		if err := os.Rename(old, old+".old"); err == nil {
+			a.Logf("%s was of other rows: it is %s.old now", old, filepath.Base(old))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := npy.WriteFloat32(out, values, len(values)/width, width); err != nil {
+		return err
+	}
 	if paths != nil {
 		if err := files.WriteNames(names, paths); err != nil {
 			return err

@@ -113,6 +113,14 @@ that are paths of images.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, f.close()) }()
+			if half {
+				if _, _, unmap, err := npy.MapFloat32(filepath.Join(out, retrieval.IndexRows)); err == nil {
+					a.Logf("the float32 rows of %s are replaced by float16", out)
+					if err := unmap(); err != nil {
+						return err
+					}
+				}
+			}
 			if err := retrieval.WriteIndex(out, f.rows, f.width, half, f.labels, f.parts(cmd.Context())); err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -34,7 +35,9 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			labels = files.LabelsOf(embeddings, labels)
 			galleryLabels = files.LabelsOf(galleryEmbeddings, galleryLabels)
-			if labels == "" {
+			if _, err := os.Stat(embeddings); err != nil {
+				return err
+			} else if labels == "" {
 				return cli.Usagef("want --labels L.npy: %s is not there", files.Beside(embeddings, files.LabelsFile))
 			}
 			pairs := []string{embeddings, labels}

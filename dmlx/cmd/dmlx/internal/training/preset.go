@@ -180,6 +180,10 @@ func (f objectiveFlag) Set(row string) error {
 				err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
 			}
 		}
+		if before, _, equals := strings.Cut(row, "="); err != nil && f.labels && !found && equals &&
+			!strings.Contains(before, "?") {
+			err = fmt.Errorf("%w; a label needs a space on both sides of its =, as in \"Ours = cos/lin/cir\"", err)
+		}
 		if err != nil {
 			return cli.Usage(err)
 		}

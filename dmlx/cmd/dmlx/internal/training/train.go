@@ -62,7 +62,12 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 			"  dmlx train --data photos/ --arch vit.onnx --lora 'attn\\.qkv\\.weight:8' --lr 0.01\n" +
 			"  dmlx train --rule cos/con/con --rule cos/lin/cir --loss ms --seeds 1-5 --out compared/\n" +
 			"  dmlx train --data photos/ --rule 'cos/lin/cir?tau=0.5,1,2,4' --seeds 1-3 --out over-tau/",
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return fmt.Errorf("%q: data is given by --data, a rule by --rule, a loss by --loss", args[0])
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) },
 	}
 	f := cmd.Flags()

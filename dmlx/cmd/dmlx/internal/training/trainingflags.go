@@ -34,10 +34,10 @@ var usageOf = map[string]string{
 	"train-only": `regular expression on names of weights: train these and the last layer, as in "layer4" or ` +
 		`"blocks\.11\.|norm" (default: all)`,
 	"freeze": "regular expression on names of weights that are not trained",
-	"lora": `train low-rank matrices beside weights of two axes of a network of an ONNX file, and the last layer, ` +
-		`nothing else that --train-only does not name: "attn\.qkv\.weight:8" is a regular expression on names and the ` +
-		`rank; :16 behind it is alpha (default: the rank); "attn\.qkv\.weight@q,v:8" are beside the rows of q and v of ` +
-		`fused weights, which are thirds, "@2of4" beside the second quarter`,
+	"lora": `adapt an ONNX network by low-rank matrices: "attn\.qkv\.weight:8" adds matrices of rank 8 to all weights ` +
+		`with two axes whose names match the regular expression; a third number is alpha, as in ":8:16" (default: the ` +
+		`rank). "attn\.qkv\.weight@q,v:8" adds them to the rows of q and v in weights that hold q, k and v, "@2of4" to ` +
+		`the second quarter of the rows. Besides them only the last layer is trained, and what --train-only names`,
 }
 
 func (t *trainingFlags) add(f *pflag.FlagSet) {
