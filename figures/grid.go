@@ -54,13 +54,11 @@ type gridBlocks struct {
 // room for more.
 func (s GridSet) within(width vg.Length) gridBlocks {
 	room := width - 2*margin - gridLeft
-	for n := min(len(s.Directions), 2); n > 0; n-- {
-		cells := (room - barRoom - 8 - gridGap*vg.Length(n-1)) / vg.Length(n*len(s.Triplets))
-		if cells >= gridLeast {
-			return gridBlocks{s, n, min(cells, gridMost), 17, false, gridFoot, gridFoot}
-		}
+	n := min(len(s.Directions), 2)
+	if cells := (room - barRoom - 8 - gridGap*vg.Length(n-1)) / vg.Length(n*len(s.Triplets)); cells >= gridLeast {
+		return gridBlocks{s, n, min(cells, gridMost), 17, false, gridFoot, gridFoot}
 	}
-	return gridBlocks{s, 1, room / vg.Length(len(s.Triplets)), 12, true, 2, gridFoot + 30}
+	return gridBlocks{s, 1, min(room/vg.Length(len(s.Triplets)), gridMost), 12, true, 2, gridFoot + 30}
 }
 
 // GridMap draws the full grid as a heat map of Recall@1. It has a block for each data set and direction, two of them
