@@ -166,7 +166,8 @@ func TestWeightsErrors(t *testing.T) {
 			[]string{"fc.bias at 8:4"}},
 		{"size", edited(func(h map[string]any) { field(h, "fc.bias")["shape"] = []int{1 << 40, 1 << 40} }), 4,
 			[]string{"fc.bias of shape"}},
-		{"text", []byte("version https://git-lfs.github.com/spec/v1"), 4, []string{"not a safetensors file, nor one of torch.save: it is "}},
+		{"text", []byte("version https://git-lfs.github.com/spec/v1"), 4,
+			[]string{"not a safetensors file, nor one of torch.save: it is "}},
 		{"noise", []byte("\xe1\x03abcdefghij"), 4, []string{"nor one of torch.save: a header of "}},
 	} {
 		store := initialized(t, 4, 2)

@@ -103,7 +103,8 @@ func TestEmbed(t *testing.T) {
 		!strings.Contains(stderr, "f.labels.npy was of other rows: it is f.labels.npy.old now") {
 		t.Errorf("%v, said %q", err, stderr)
 	}
-	if code, _, stderr := invoke(t, "recall", "--embeddings", out); !failed(code) || !strings.Contains(stderr, "is not there") {
+	if code, _, stderr := invoke(t, "recall", "--embeddings", out); !failed(code) ||
+		!strings.Contains(stderr, "is not there") {
 		t.Errorf("recall without labels: %s", stderr)
 	}
 	// All damaged images are named at once, and --skip-bad leaves them out, with their names and labels.

@@ -145,8 +145,8 @@ func TestGalleryOfFeatures(t *testing.T) {
 	}
 	// An index that is replaced by one of the other type says so.
 	object(t, "gallery", "index", "--features", x, "--out", in("replaced"))
-	if _, _, stderr := invoke(t, "gallery", "index", "--features", x, "--out", in("replaced"), "--half"); !strings.Contains(
-		stderr, "the float32 rows of "+in("replaced")+" are replaced by float16") {
+	_, _, stderr := invoke(t, "gallery", "index", "--features", x, "--out", in("replaced"), "--half")
+	if !strings.Contains(stderr, "the float32 rows of "+in("replaced")+" are replaced by float16") {
 		t.Errorf("said %q", stderr)
 	}
 	for kind, flags := range map[string][]string{"float16": {"--half"}, "float32": nil} {
