@@ -595,7 +595,7 @@ const Bench = {
   // refuse says why a file was not read, and what the pictures show instead.
   refuse(why) {
     this.fileNote.textContent = "";
-    this.fileProblem.textContent = why + (this.own ? ` The pictures still show ${this.ownName}.` : "");
+    this.fileProblem.textContent = why.replace(/[^.]$/, "$&.") + (this.own ? ` The pictures still show ${this.ownName}.` : "");
   },
 
   // readFiles shows the rows of the user's files, or a draw of them by the sliders.

@@ -386,7 +386,7 @@
     [data-jp-theme-light="false"] :is(.jp-needs-light-background, img[src^="data:image/jpeg"]) { filter: brightness(0.75); }
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
     .jp-RenderedImage { overflow-x: auto; }
-    .jp-RenderedMarkdown table:has(td img) { display: grid; grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); }
+    .jp-RenderedMarkdown table:has(td img) { display: grid; grid-template-columns: repeat(auto-fill, minmax(7rem, 1fr)); }
     .jp-RenderedMarkdown table:has(td img) :is(tbody, tr) { display: contents; }
     .jp-RenderedMarkdown table:has(td img) :is(thead, td:empty) { display: none; }
     .jp-RenderedHTML table:has(td:nth-child(15)) :is(td, th) { padding: 2px !important; font-size: 11px; }
