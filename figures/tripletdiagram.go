@@ -297,9 +297,13 @@ func inkOn(k color.NRGBA) color.NRGBA {
 }
 
 // crossing returns the point where a level crosses the diagonal from the top left to the bottom right, or a line that
-// is shifted by aside. Coordinates are fractions of the range; points near the frame do not count.
+// is shifted by aside. Coordinates are fractions of the range; points near the frame do not count, and jumps, where all
+// levels meet, neither.
 func (f field) crossing(level, aside float64) (x, y float64, ok bool) {
-	n := f.side()
+	n, jump := f.side(), math.Inf(1)
+	if l := f.bar.levels; len(l) > 1 {
+		jump = 2 * (l[1] - l[0])
+	}
 	k := int(math.Round(aside * float64(n-1)))
 	for i := max(0, -k); i < min(n-1, n-1-k); i++ {
 		column, row := i+k, n-1-i+k
@@ -307,7 +311,7 @@ func (f field) crossing(level, aside float64) (x, y float64, ok bool) {
 			continue
 		}
 		a, b := f.at(column, row), f.at(column+1, row-1)
-		if a == b || (a-level)*(b-level) > 0 || !finite(a+b) {
+		if a == b || (a-level)*(b-level) > 0 || !finite(a+b) || math.Abs(a-b) > jump {
 			continue
 		}
 		share := (a - level) / (a - b)
