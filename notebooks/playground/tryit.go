@@ -74,13 +74,12 @@ func (t TryIt) Run(ctx context.Context) error {
 	if len(t.Ticked) == 0 {
 		t.Ticked = []string{"cos-orth/lin-ms/cir", "cos/con/con"}
 	}
-	var own []string
-	for _, o := range t.Own {
-		if own = append(own, o.String()); slices.Contains(t.Rows, o.String()) {
+	for _, o := range slices.Backward(t.Own) {
+		if slices.Contains(t.Rows, o.String()) {
 			return fmt.Errorf("try it: %s of your own has the name of a row; want another name", o)
 		}
+		t.Rows, t.Ticked = append([]string{o.String()}, t.Rows...), append([]string{o.String()}, t.Ticked...)
 	}
-	t.Rows, t.Ticked = slices.Concat(own, t.Rows), slices.Concat(own, t.Ticked)
 	for _, row := range slices.Concat(t.Ticked, t.Rows) {
 		if _, err := rowOf(row, t.Own); err != nil {
 			return fmt.Errorf("try it: a row: %w", err)
@@ -392,9 +391,7 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, rows []string, data strin
 	if err == nil {
 		p, err = p.With(presets.Settings{Batch: 64, ImagesPerClass: frozen.perClass})
 	}
-	if f.Seeds > 0 && f.Seeds < len(p.Seeds) {
-		p.Seeds = p.Seeds[:f.Seeds]
-	}
+	p.Seeds = p.Seeds[:min(cmp.Or(max(f.Seeds, 0), len(p.Seeds)), len(p.Seeds))]
 	if err != nil {
 		return err
 	}
