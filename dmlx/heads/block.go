@@ -46,10 +46,7 @@ const blockDirections = 64
 func newBlock(a *algebra, start headStart, rows featureRows, o Options) (*Block, error) {
 	b := &Block{features: rows.cols, start: start, K: min(blockDirections, rows.cols, o.Dim), cut: o.Dim < rows.cols,
 		hidden: o.Hidden}
-	z, err := start.apply(a, rows.matrix)
-	if err != nil {
-		return nil, err
-	}
+	z := start.apply(a, rows.matrix)
 	for i := range z.rows {
 		sum := 0.0
 		for _, v := range z.row(i) {
@@ -64,13 +61,8 @@ func newBlock(a *algebra, start headStart, rows featureRows, o Options) (*Block,
 	if b.cut {
 		directions = o.Dim
 	}
-	if b.directions, err = leading(a, z, directions); err != nil {
-		return nil, err
-	}
-	coordinates, err := b.coordinates(a, z)
-	if err != nil {
-		return nil, err
-	}
+	b.directions = leading(a, z, directions)
+	coordinates := b.coordinates(a, z)
 	b.Width = coordinates.cols
 	all := &samples.Array{Values: coordinates.values, Dims: []int{b.Width}, Classes: rows.labels}
 	b.Data = &samples.Data{Name: "head", Train: all, Test: all}
@@ -134,38 +126,30 @@ func (b *Block) Embed(scope *model.Scope, x *Node) *Node {
 }
 
 // moved returns trained coordinates [N, K] behind the block.
-func (b *Block) moved(a *algebra, first matrix, weights []float32) (matrix, error) {
+func (b *Block) moved(a *algebra, first matrix, weights []float32) matrix {
 	if b.hidden == 0 {
 		return a.times(first, matrix{weights, b.K, b.K})
 	}
 	in, bias, out := b.layer(weights)
-	units, err := a.times(first, in)
-	if err != nil {
-		return units, err
-	}
+	units := a.times(first, in)
 	for i := range units.rows {
 		for j, v := range units.row(i) {
 			units.row(i)[j] = max(v+bias[j], 0)
 		}
 	}
-	moved, err := a.times(units, out)
+	moved := a.times(units, out)
 	for i, v := range first.values {
 		moved.values[i] += v
 	}
-	return moved, err
+	return moved
 }
 
 // coordinates returns Vᵀz and behind it what is left of z, unless that is cut off; all over the scale.
-func (b *Block) coordinates(a *algebra, z matrix) (matrix, error) {
-	t, err := a.times(z, float32sOf(b.directions.T()))
-	if err != nil {
-		return t, err
-	}
+func (b *Block) coordinates(a *algebra, z matrix) matrix {
+	t := a.times(z, float32sOf(b.directions.T()))
 	rest := newMatrix(z.rows, 0)
 	if !b.cut && b.K < z.cols {
-		if rest, err = a.times(t, float32sOf(b.directions)); err != nil {
-			return t, err
-		}
+		rest = a.times(t, float32sOf(b.directions))
 		for i, v := range z.values {
 			rest.values[i] = v - rest.values[i]
 		}
@@ -176,7 +160,7 @@ func (b *Block) coordinates(a *algebra, z matrix) (matrix, error) {
 			out.row(i)[j] = float32(float64(v) / b.scale)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // Layers returns the layers of the head with trained weights, for features x·scale + shift; nil stands for x. They are
@@ -237,33 +221,20 @@ type heldBlock struct {
 	labels      []int64
 }
 
-func (b *Block) held(a *algebra, f fold) (h heldBlock, err error) {
-	z, err := b.start.apply(a, f.held.matrix)
-	if err != nil {
-		return h, err
-	}
-	if z, err = b.coordinates(a, z); err != nil {
-		return h, err
-	}
-	h = heldBlock{b, newMatrix(z.rows, b.K), z, f.held.labels}
+func (b *Block) held(a *algebra, f fold) heldBlock {
+	z := b.coordinates(a, b.start.apply(a, f.held.matrix))
+	h := heldBlock{Block: b, first: newMatrix(z.rows, b.K), labels: f.held.labels}
 	for i := range z.rows {
 		copy(h.first.row(i), z.row(i))
 		clear(z.row(i)[:b.K])
 	}
-	h.rest, err = a.gram(z)
-	return h, err
+	h.rest = a.gram(z)
+	return h
 }
 
 // rank ranks the rows with trained weights.
 func (h heldBlock) rank(a *algebra, weights []float32) (scores, error) {
-	moved, err := h.moved(a, h.first, weights)
-	if err != nil {
-		return scores{}, err
-	}
-	products, err := a.gram(moved)
-	if err != nil {
-		return scores{}, err
-	}
+	products := a.gram(h.moved(a, h.first, weights))
 	for i, v := range h.rest.values {
 		products.values[i] += v
 	}

@@ -2,7 +2,6 @@ package heads
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"github.com/gomlx/compute"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -93,7 +93,8 @@ type Options struct {
 // So a head is trained only where all that is known says that it helps.
 func Choose(
 	ctx context.Context, b compute.Backend, features samples.Split, without map[int64]bool, o Options,
-) (*Plan, error) {
+) (p *Plan, err error) {
+	defer errs.Catch(&err)
 	a, err := newAlgebra(b)
 	if err != nil {
 		return nil, err
@@ -103,23 +104,14 @@ func Choose(
 	if err != nil {
 		return nil, err
 	}
-	whole, err := momentsOf(a, rows)
-	if err != nil {
-		return nil, err
-	}
-	folds, err := foldsOf(a, rows, whole)
-	if err != nil {
-		return nil, err
-	}
-	p := &Plan{Choice: Choice{Folds: len(folds)}}
+	whole := momentsOf(a, rows)
+	folds := foldsOf(a, rows, whole)
+	p = &Plan{Choice: Choice{Folds: len(folds)}}
 	best, starts, err := p.chooseStart(ctx, a, folds)
 	if err != nil {
 		return nil, err
 	}
-	start, err := whole.start(a, best)
-	if err != nil {
-		return nil, err
-	}
+	start := whole.start(a, best)
 	p.Start, p.Shrinkage = start.Name, start.Shrinkage
 	if p.Block, err = newBlock(a, start, rows, o); err != nil {
 		return nil, err
@@ -136,18 +128,11 @@ func (c *Choice) chooseStart(ctx context.Context, a *algebra, folds []fold) (bes
 		var mean scores
 		tried := make([]headStart, len(folds))
 		for k, f := range folds {
-			if tried[k], err = f.start(a, i); err != nil || ctx.Err() != nil {
-				return 0, nil, errors.Join(err, ctx.Err())
+			if ctx.Err() != nil {
+				return 0, nil, ctx.Err()
 			}
-			z, err := tried[k].apply(a, f.held.matrix)
-			if err != nil {
-				return 0, nil, err
-			}
-			products, err := a.gram(z)
-			if err != nil {
-				return 0, nil, err
-			}
-			r, err := rank(products, f.held.labels)
+			tried[k] = f.start(a, i)
+			r, err := rank(a.gram(tried[k].apply(a, f.held.matrix)), f.held.labels)
 			if err != nil {
 				return 0, nil, err
 			}
@@ -178,9 +163,7 @@ func (p *Plan) chooseTraining(
 		if blocks[i], err = newBlock(a, starts[i], rows.some(f.train), o); err != nil {
 			return err
 		}
-		if held[i], err = blocks[i].held(a, f); err != nil {
-			return err
-		}
+		held[i] = blocks[i].held(a, f)
 		if base[i], err = held[i].rank(a, blocks[i].Initial(0)); err != nil {
 			return err
 		}

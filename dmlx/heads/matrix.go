@@ -49,7 +49,8 @@ func eye(rows, cols int) *mat.Dense {
 	return out
 }
 
-// algebra multiplies matrices on a backend.
+// algebra multiplies matrices on a backend. Its methods panic where that fails, as GoMLX does; exported functions
+// return the error.
 type algebra struct{ outer, inner *Exec }
 
 func newAlgebra(b compute.Backend) (*algebra, error) {
@@ -74,21 +75,17 @@ func (m matrix) chunk(from int) *tensors.Tensor {
 }
 
 // times is x yᵀ.
-func (a *algebra) times(x, y matrix) (matrix, error) {
+func (a *algebra) times(x, y matrix) matrix {
 	out := newMatrix(x.rows, y.rows)
 	right := tensors.FromFlatDataAndDimensions(y.values, y.rows, y.cols)
 	for from := 0; from < x.rows; from += chunkRows {
-		r, err := a.outer.Call1(x.chunk(from), right)
-		if err != nil {
-			return out, err
-		}
-		copy(out.values[from*y.rows:], graphs.Floats(r))
+		copy(out.values[from*y.rows:], graphs.Floats(a.outer.MustCall1(x.chunk(from), right)))
 	}
-	return out, nil
+	return out
 }
 
 // gram is x xᵀ, of which only the blocks on and above the diagonal are computed.
-func (a *algebra) gram(x matrix) (matrix, error) {
+func (a *algebra) gram(x matrix) matrix {
 	out := newMatrix(x.rows, x.rows)
 	var chunks []*tensors.Tensor
 	for from := 0; from < x.rows; from += chunkRows {
@@ -96,11 +93,7 @@ func (a *algebra) gram(x matrix) (matrix, error) {
 	}
 	for k, left := range chunks {
 		for l, right := range chunks[k:] {
-			r, err := a.outer.Call1(left, right)
-			if err != nil {
-				return out, err
-			}
-			block := matrix{graphs.Floats(r), chunkRows, chunkRows}
+			block := matrix{graphs.Floats(a.outer.MustCall1(left, right)), chunkRows, chunkRows}
 			from, to := k*chunkRows, (k+l)*chunkRows
 			for i := range min(chunkRows, x.rows-from) {
 				copy(out.row(from + i)[to:], block.row(i))
@@ -112,94 +105,74 @@ func (a *algebra) gram(x matrix) (matrix, error) {
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // columns is xᵀ y.
-func (a *algebra) columns(x, y matrix) (*mat.Dense, error) {
+func (a *algebra) columns(x, y matrix) *mat.Dense {
 	out := mat.NewDense(x.cols, y.cols, nil)
 	sum := out.RawMatrix().Data
 	for from := 0; from < x.rows; from += chunkRows {
-		r, err := a.inner.Call1(x.chunk(from), y.chunk(from))
-		if err != nil {
-			return nil, err
-		}
-		for i, v := range graphs.Floats(r) {
+		for i, v := range graphs.Floats(a.inner.MustCall1(x.chunk(from), y.chunk(from))) {
 			sum[i] += float64(v)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // times64 is x yᵀ of float64.
-func (a *algebra) times64(x, y mat.Matrix) (*mat.Dense, error) {
+func (a *algebra) times64(x, y mat.Matrix) *mat.Dense {
 	tensor := func(m mat.Matrix) *tensors.Tensor {
 		rows, cols := m.Dims()
 		return tensors.FromFlatDataAndDimensions(mat.DenseCopyOf(m).RawMatrix().Data, rows, cols)
 	}
-	r, err := a.outer.Call1(tensor(x), tensor(y))
-	if err != nil {
-		return nil, err
-	}
-	values, err := tensors.CopyFlatData[float64](r)
-	return mat.NewDense(r.Shape().Dim(0), r.Shape().Dim(1), values), err
+	r := a.outer.MustCall1(tensor(x), tensor(y))
+	return mat.NewDense(r.Shape().Dim(0), r.Shape().Dim(1), tensors.MustCopyFlatData[float64](r))
 }
 
 // inverseRoot returns L⁻¹ of a symmetric p = L Lᵀ [n, n], nil if p is not positive definite. The root of a large one is
 // that of its blocks, which are multiplied on the backend: of [A Bᵀ; B C] it is [M 0; −K B Mᵀ M, K] by the root M of A,
 // and K of C − (B Mᵀ)(B Mᵀ)ᵀ.
-func (a *algebra) inverseRoot(p *mat.Dense) (*mat.Dense, error) {
+func (a *algebra) inverseRoot(p *mat.Dense) *mat.Dense {
 	n, _ := p.Dims()
 	if n <= smallMatrix {
 		var c mat.Cholesky
 		if !c.Factorize(mat.NewSymDense(n, mat.DenseCopyOf(p).RawMatrix().Data)) {
-			return nil, nil
+			return nil
 		}
 		var lower, inverse mat.TriDense
 		c.LTo(&lower)
 		if err := inverse.InverseTri(&lower); err != nil {
 			if _, poor := err.(mat.Condition); !poor {
-				return nil, nil
+				return nil
 			}
 		}
-		return mat.DenseCopyOf(&inverse), nil
+		return mat.DenseCopyOf(&inverse)
 	}
 	half := (n + 1) / 2
 	block := func(m *mat.Dense, i, k, j, l int) *mat.Dense { return m.Slice(i, k, j, l).(*mat.Dense) }
-	m, err := a.inverseRoot(block(p, 0, half, 0, half))
-	if m == nil || err != nil {
-		return nil, err
+	m := a.inverseRoot(block(p, 0, half, 0, half))
+	if m == nil {
+		return nil
 	}
-	left, err := a.times64(block(p, half, n, 0, half), m) // B Mᵀ
-	if err != nil {
-		return nil, err
-	}
-	rest, err := a.times64(left, left)
-	if err != nil {
-		return nil, err
-	}
+	left := a.times64(block(p, half, n, 0, half), m) // B Mᵀ
+	rest := a.times64(left, left)
 	rest.Sub(block(p, half, n, half, n), rest)
-	k, err := a.inverseRoot(rest)
-	if k == nil || err != nil {
-		return nil, err
+	k := a.inverseRoot(rest)
+	if k == nil {
+		return nil
 	}
-	below, err := a.times64(left, m.T())
-	if err == nil {
-		below, err = a.times64(k, below.T())
-	}
-	if err != nil {
-		return nil, err
-	}
+	below := a.times64(k, a.times64(left, m.T()).T())
 	below.Scale(-1, below)
 	out := mat.NewDense(n, n, nil)
 	block(out, 0, half, 0, half).Copy(m)
 	block(out, half, n, 0, half).Copy(below)
 	block(out, half, n, half, n).Copy(k)
-	return out, nil
+	return out
 }
 
 // leading returns k orthonormal directions [F, k] in which z [N, F] is largest, by subspace iteration.
-func leading(a *algebra, z matrix, k int) (*mat.Dense, error) {
+func leading(a *algebra, z matrix, k int) *mat.Dense {
 	rng := rand.New(rand.NewPCG(11, 11))
 	v := mat.NewDense(z.cols, k, nil)
 	for i := range z.cols {
@@ -209,16 +182,10 @@ func leading(a *algebra, z matrix, k int) (*mat.Dense, error) {
 	}
 	for range 8 {
 		orthonormalize(v)
-		y, err := a.times(z, float32sOf(v.T()))
-		if err != nil {
-			return nil, err
-		}
-		if v, err = a.columns(z, y); err != nil {
-			return nil, err
-		}
+		v = a.columns(z, a.times(z, float32sOf(v.T())))
 	}
 	orthonormalize(v)
-	return v, nil
+	return v
 }
 
 // orthonormalize makes the columns of a matrix orthonormal. Where they do not suffice, unit vectors stand in.

@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -19,7 +20,9 @@ type Reference struct {
 
 // References returns the test set by its features as they are and, where classes have images that differ, whitened by
 // the scatter within the training classes, W + 0.01 tr(W)/F I. Labels in without are no training classes.
-func References(b compute.Backend, data *samples.Data, without map[int64]bool) ([]Reference, error) {
+func References(b compute.Backend, data *samples.Data, without map[int64]bool,
+) (out []Reference, err error) {
+	defer errs.Catch(&err)
 	a, err := newAlgebra(b)
 	if err != nil {
 		return nil, err
@@ -29,20 +32,13 @@ func References(b compute.Backend, data *samples.Data, without map[int64]bool) (
 	if err != nil {
 		return nil, err
 	}
-	m, err := momentsOf(a, rows)
-	if err != nil {
-		return nil, err
-	}
-	w, err := m.whitened(a, 0.01/1.01) // But for a factor.
-	if err != nil {
-		return nil, err
-	}
+	w := momentsOf(a, rows).whitened(a, 0.01/1.01) // But for a factor.
 	starts := []headStart{{Name: "features"}}
 	if w.weight != nil {
 		w.Name = "whitened features"
 		starts = append(starts, w)
 	}
-	out := make([]Reference, len(starts))
+	out = make([]Reference, len(starts))
 	for i, start := range starts {
 		if out[i], err = start.testSet(a, data); err != nil {
 			return nil, err
@@ -66,7 +62,7 @@ func (s headStart) embeddings(a *algebra, of samples.Split) (*retrieval.Embeddin
 	if err != nil {
 		return nil, err
 	}
-	z, err := s.apply(a, rows.matrix)
+	z := s.apply(a, rows.matrix)
 	return &retrieval.Embeddings{Values: z.values, Dim: z.cols, Labels: rows.labels}, err
 }
 

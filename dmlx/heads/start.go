@@ -69,7 +69,7 @@ type headStart struct {
 }
 
 // apply maps rows.
-func (s headStart) apply(a *algebra, x matrix) (matrix, error) {
+func (s headStart) apply(a *algebra, x matrix) matrix {
 	out := matrix{slices.Clone(x.values), x.rows, x.cols}
 	for i := range x.rows {
 		row := out.row(i)
@@ -78,7 +78,7 @@ func (s headStart) apply(a *algebra, x matrix) (matrix, error) {
 		}
 	}
 	if s.weight == nil {
-		return out, nil
+		return out
 	}
 	return a.times(out, float32sOf(s.weight))
 }
@@ -90,7 +90,7 @@ type moments struct {
 	scatter *mat.Dense // The sum, [F, F].
 }
 
-func momentsOf(a *algebra, r featureRows) (*moments, error) {
+func momentsOf(a *algebra, r featureRows) *moments {
 	classes := samples.NumberClasses(r.labels, nil)
 	means, count := make([]float64, len(classes)*r.cols), make([]float64, len(classes))
 	m := &moments{count: float64(r.rows), mean: make([]float64, r.cols)}
@@ -109,9 +109,8 @@ func momentsOf(a *algebra, r featureRows) (*moments, error) {
 			to[j] = v - float32(means[c*r.cols+j]/count[c])
 		}
 	}
-	var err error
-	m.scatter, err = a.columns(rest, rest)
-	return m, err
+	m.scatter = a.columns(rest, rest)
+	return m
 }
 
 // less returns the moments of all features but those of some classes.
@@ -126,33 +125,33 @@ func (m *moments) less(some *moments) *moments {
 
 // start is one of the starts that are tried: the features, those less their mean, and whitened by each shrinkage. It is
 // the features where these have no scatter within classes.
-func (m *moments) start(a *algebra, i int) (headStart, error) {
+func (m *moments) start(a *algebra, i int) headStart {
 	switch i {
 	case 0:
-		return headStart{Name: "features"}, nil
+		return headStart{Name: "features"}
 	case 1:
-		return headStart{Name: "features less their mean", mean: m.mean}, nil
+		return headStart{Name: "features less their mean", mean: m.mean}
 	}
 	return m.whitened(a, shrinkages[i-2])
 }
 
-func (m *moments) whitened(a *algebra, shrinkage float64) (headStart, error) {
+func (m *moments) whitened(a *algebra, shrinkage float64) headStart {
 	plain := headStart{Name: "features"}
 	n := len(m.mean)
 	average := mat.Trace(m.scatter) / float64(n)
 	if !(average > 1e-30) || math.IsInf(average, 0) {
-		return plain, nil
+		return plain
 	}
 	p := mat.NewDense(n, n, nil)
 	p.Scale((1-shrinkage)/average, m.scatter)
 	for i := range n {
 		p.Set(i, i, p.At(i, i)+shrinkage)
 	}
-	root, err := a.inverseRoot(p)
-	if root == nil || err != nil {
-		return plain, err
+	root := a.inverseRoot(p)
+	if root == nil {
+		return plain
 	}
-	return headStart{Name: "whitened", Shrinkage: shrinkage, weight: root, mean: m.mean}, nil
+	return headStart{Name: "whitened", Shrinkage: shrinkage, weight: root, mean: m.mean}
 }
 
 // fold is a part of the classes, with what the other classes say about features.
@@ -164,14 +163,14 @@ type fold struct {
 
 // foldsOf deals the classes of some rows with the given moments out to folds, with a fixed seed. There is none for
 // fewer than four classes, or if no class has two rows.
-func foldsOf(a *algebra, r featureRows, all *moments) (folds []fold, err error) {
+func foldsOf(a *algebra, r featureRows, all *moments) (folds []fold) {
 	rows := make(map[int64][]int)
 	for i, l := range r.labels {
 		rows[l] = append(rows[l], i)
 	}
 	classes := slices.Sorted(maps.Keys(rows))
 	if len(classes) < 4 {
-		return nil, nil
+		return nil
 	}
 	k := min(mostFolds, len(classes)/2)
 	if r.cols > largeFeatures {
@@ -201,14 +200,10 @@ func foldsOf(a *algebra, r featureRows, all *moments) (folds []fold, err error) 
 		if !ranked {
 			continue
 		}
-		m, err := momentsOf(a, r.some(out))
-		if err != nil {
-			return nil, err
-		}
 		slices.Sort(train)
-		folds = append(folds, fold{all.less(m), train, r.some(held)})
+		folds = append(folds, fold{all.less(momentsOf(a, r.some(out))), train, r.some(held)})
 	}
-	return folds, nil
+	return folds
 }
 
 // scores are MAP@R and Recall@1, as fractions.
