@@ -111,6 +111,11 @@ func NewEmbeddingMap(
 		const under, beside = vg.Length(32), vg.Length(8)
 		m := &EmbeddingMap{points: points, thumb: thumb, over: mapLine, side: width - 2*margin - mapLeft - beside, laid: laid,
 			limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
+		// A label that is wider than the area would move it.
+		drawn := *plotted
+		lines := broken(drawn.X.Label.TextStyle, x, m.side)
+		drawn.X.Label.Text = strings.Join(lines, "\n")
+		below := under + labelSize*1.15*vg.Length(len(lines)-1)
 		var key []entry // In lines that end where the area does.
 		at := pt(0, mapLine/2)
 		for _, e := range []entry{{kind: MapRight, name: "its class is nearest"},
@@ -127,12 +132,12 @@ func NewEmbeddingMap(
 			key, at.X = append(key, e), at.X+10+name.Width(e.name)+14
 		}
 		m.Figure = &Figure{
-			Width: width, Height: 2*margin + m.over + m.side + under + noteRoom(provenance),
+			Width: width, Height: 2*margin + m.over + m.side + below + noteRoom(provenance),
 			Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
 				"%d one of another class, %d have no match.", len(points), count[MapRight], count[MapWrong], count[MapLone]),
 			Provenance: provenance, lay: func(width vg.Length) *Figure { return laid(width).Figure },
 			panels: func(c draw.Canvas) {
-				drawPlot(plotted, around(plotted, c, m.area(c.Min.X, c.Max.Y)))
+				drawPlot(&drawn, around(&drawn, c, m.area(c.Min.X, c.Max.Y)))
 				for _, e := range key {
 					at := pt(c.Min.X+mapLeft+e.place.X, c.Max.Y-e.place.Y)
 					drawMapPoint(c, e.kind, at)

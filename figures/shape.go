@@ -51,7 +51,7 @@ func (s Style) Apply(o Output) (Output, error) {
 		if s.Width != 0 {
 			out = *of.laid(s.Width)
 		}
-		out.Figure, err = out.Figure.in(s)
+		out.Figure, err = of.Figure.in(s)
 		return &out, err
 	}
 	return o, nil

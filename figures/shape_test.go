@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -206,7 +207,11 @@ func TestStyleOfPictures(t *testing.T) {
 			t.Errorf("%T of 240 pt: no HTML", f)
 		}
 	}
-	narrow, err := Style{Width: 240}.Apply(mapOf(t, "preset quick"))
+	long, err := NewEmbeddingMap("", "first principal component (39 % of the variance)", "second", mapPoints(20), tile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow, err := Style{Width: 240}.Apply(long)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +225,13 @@ func TestStyleOfPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := m.area(margin, m.height()-margin)
+	on := m.on(new(recorder.Canvas))
+	m.Draw(draw.Canvas{Canvas: on, Rectangle: rect(0, 0, m.Width, m.height())})
+	for _, l := range on.labels {
+		if at := center(l.box); l.width > 60 && at.Y < data.Min.Y && math.Abs(float64(at.X-center(data).X)) > 1 {
+			t.Errorf("a label of the axis is at %v, not below the middle of %v", at, data)
+		}
+	}
 	for i := range d.X {
 		at := pt(m.Width*vg.Length(d.X[i])/1e4, m.height()*(1-vg.Length(d.Y[i])/1e4))
 		if at.X < data.Min.X-0.1 || at.X > data.Max.X+0.1 || at.Y < data.Min.Y-0.1 || at.Y > data.Max.Y+0.1 {
