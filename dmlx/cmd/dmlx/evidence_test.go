@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -196,8 +197,8 @@ func table2(whole bool, seeds string, expected time.Duration, rehearsed bool) ev
 		case err != nil:
 			return nil, "no rates were chosen"
 		}
-		return onPhotographs(append(more, "reproduce", "table2", "--preset", preset, "--seeds", seeds, "--fine-grained",
-			*evidencePhotos, "--write-bundled", filepath.Join(*evidenceDir, bundle))...)
+		return onPhotographs(append([]string{"reproduce", "table2", "--preset", preset, "--seeds", seeds, "--fine-grained",
+			*evidencePhotos, "--write-bundled", filepath.Join(*evidenceDir, bundle)}, more...)...)
 	}}
 }
 
@@ -731,6 +732,33 @@ func TestEvidenceGoesOn(t *testing.T) {
 	}
 	if _, err := readRecords(damaged); err == nil || !strings.Contains(err.Error(), damaged+" holds no records: ") {
 		t.Errorf("damaged: %v", err)
+	}
+}
+
+// TestEvidenceCommands checks that the commands of all checks are commands, also those that are not rehearsed.
+func TestEvidenceCommands(t *testing.T) {
+	for _, f := range []*string{evidencePhotos, evidenceNetwork, evidenceStore, evidenceDir} {
+		before := *f
+		*f = t.TempDir()
+		t.Cleanup(func() { *f = before })
+	}
+	if err := os.WriteFile(ratesFile(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, e := range allEvidence() {
+		args, _ := e.command(false)
+		if e.peer || args == nil || strings.HasPrefix(args[0], "-test.") {
+			continue
+		}
+		n++
+		var stderr bytes.Buffer
+		if code := run(t.Context(), append(args, "--help"), io.Discard, &stderr); code != 0 {
+			t.Errorf("%s: %v ends with %d: %s", e.name, args, code, stderr.String())
+		}
+	}
+	if n != 6 {
+		t.Errorf("%d commands, want doctor's, one of rates and four of Table 2", n)
 	}
 }
 
