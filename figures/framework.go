@@ -135,6 +135,7 @@ const (
 type frameworkPlan struct {
 	images, network, f, s, triplets, stages vg.Rectangle
 	start, m, g                             [2]vg.Rectangle // Of the two ways.
+	to, back                                [2][]vg.Point   // Lines to their starts, and from their ends to the stages.
 	stacked                                 bool            // The two ways go down, side by side.
 }
 
@@ -175,6 +176,14 @@ func frameworkRow(c vg.Rectangle, side vg.Length) (p frameworkPlan) {
 	if side < frameworkSide { // The legend is above.
 		p.stages = rect(p.g[0].Min.X-36-frameworkSide, c.Min.Y+28, p.g[0].Min.X-36, c.Min.Y+28+side)
 	}
+	for way, g := range p.g {
+		p.back[way] = []vg.Point{pt(g.Min.X-3, center(g).Y),
+			pt(p.stages.Max.X+4, center(p.stages).Y+side*vg.Length(0.22-0.44*float64(way)))}
+	}
+	down, bend, right := p.triplets, p.start[1], c.Max.X+11
+	p.to[0] = []vg.Point{pt(down.Max.X-18, down.Min.Y-12), pt(down.Max.X-18, down.Min.Y-30)}
+	p.to[1] = []vg.Point{pt(down.Max.X+1, center(down).Y), pt(right, center(down).Y), pt(right, center(bend).Y),
+		pt(bend.Max.X+1, center(bend).Y)}
 	return p
 }
 
@@ -199,6 +208,14 @@ func frameworkStack(c vg.Rectangle) (p frameworkPlan) {
 	}
 	y -= frameworkHead
 	p.stages = at(0.5, frameworkSide, 70)
+	for way, x := range []vg.Length{p.stages.Min.X - 5, p.stages.Max.X + 5} {
+		p.back[way] = []vg.Point{pt(center(p.g[way]).X, p.g[way].Min.Y-3), pt(x, p.stages.Max.Y-20)}
+	}
+	from, loss, rule := p.triplets, p.start[0], p.start[1]
+	end, right := rule.Max.Y+frameworkHead, from.Max.X+22
+	p.to[0] = []vg.Point{pt(center(loss).X, from.Min.Y-3), pt(center(loss).X, end-1)}
+	p.to[1] = []vg.Point{pt(from.Max.X+3, from.Min.Y+14), pt(right, from.Min.Y+14), pt(right, end+9),
+		pt(center(rule).X, end+9), pt(center(rule).X, end-1)}
 	return p
 }
 
@@ -276,38 +293,22 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	// Both ways end at the network.
 	f.stages(in(p.stages))
 	frameworkTitle(in(p.stages), ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
-	if p.stacked {
-		f.legend(c, p)
-		for way, x := range []vg.Length{p.stages.Min.X - 5, p.stages.Max.X + 5} {
-			arrow(c, pt(center(p.g[way]).X, p.g[way].Min.Y-3), pt(x, p.stages.Max.Y-20), stroke([]color.Color{lossColor,
-				surgeryColor}[way], 1.5))
+	lines := func(of [2][]vg.Point) {
+		for way, line := range of {
+			l, last := stroke([]color.Color{lossColor, surgeryColor}[way], 1.5), len(line)-1
+			if last > 1 {
+				c.StrokeLines(l, line[:last])
+			}
+			arrow(c, line[last-1], line[last], l)
 		}
-		from := p.triplets
-		frameworkArrow(c, from, p.start[0], lossColor, "")
-		y := p.start[1].Max.Y + frameworkHead + 9
-		at := pt(center(p.start[1]).X, p.start[1].Max.Y+frameworkHead-1)
-		c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{pt(from.Max.X+3, from.Min.Y+14), pt(from.Max.X+22, from.Min.Y+14),
-			pt(from.Max.X+22, y), pt(at.X, y)})
-		arrow(c, pt(at.X, y), at, stroke(surgeryColor, 1.5))
-		return
 	}
-	for way, color := range []color.NRGBA{lossColor, surgeryColor} {
-		from := p.g[way]
-		arrow(c, pt(from.Min.X-3, center(from).Y),
-			pt(p.stages.Max.X+4, center(p.stages).Y+side*vg.Length(0.22-0.44*float64(way))), stroke(color, 1.5))
-	}
+	lines(p.back)
 	if side == frameworkSide {
 		write(c, aligned(style(frameworkText, ink), text.XCenter, text.YCenter),
 			(p.stages.Max.X+p.g[0].Min.X)/2, center(p.stages).Y, "back")
 	}
 	f.legend(c, p)
-	// Arrows from the triplets to both ways.
-	down, bend, right := p.triplets, p.start[1], c.Max.X-1
-	arrow(c, pt(down.Max.X-18, down.Min.Y-12), pt(down.Max.X-18, down.Min.Y-30), stroke(lossColor, 1.5))
-	y := center(bend).Y
-	c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{pt(down.Max.X+1, center(down).Y), pt(right, center(down).Y),
-		pt(right, y)})
-	arrow(c, pt(right, y), pt(bend.Max.X+1, y), stroke(surgeryColor, 1.5))
+	lines(p.to)
 }
 
 // frameworkTitle writes a title above a panel, with a note at the right if there is room.
