@@ -48,10 +48,7 @@ func ClassRecall(provenance string, classes []ClassScore) (*Figure, error) {
 	all.X.Min, all.X.Max = 0.5, float64(len(classes))+0.5
 	all.X.Tick.Marker = every(max(1, roundStep(float64(len(classes))/5)), 1, float64(len(classes)))
 	setAxis(&all.Y, 0, 100, 20)
-	points := make(plotter.XYs, len(classes))
-	for i, c := range classes {
-		points[i] = plotter.XY{X: float64(i + 1), Y: c.percent()}
-	}
+	points := curve(len(classes), func(i int) (x, y float64) { return float64(i + 1), classes[i].percent() })
 	all.Add(lightGrid(), classMean(overall), classDots{points})
 	worst := classes[:min(worstClasses, len(classes))]
 	var words []string

@@ -46,12 +46,10 @@ func course(groups [][][]TrainingEpoch, of func(TrainingEpoch) float64) [][]plot
 	out := make([][]plotter.XYs, len(groups))
 	for i, g := range groups {
 		for _, epochs := range g {
-			points := make(plotter.XYs, len(epochs))
-			for k, e := range epochs {
-				points[k] = plotter.XY{X: float64(e.Epoch), Y: of(e)}
-			}
-			if len(points) > 0 {
-				out[i] = append(out[i], points)
+			if len(epochs) > 0 {
+				out[i] = append(out[i], curve(len(epochs), func(k int) (x, y float64) {
+					return float64(epochs[k].Epoch), of(epochs[k])
+				}))
 			}
 		}
 	}

@@ -51,22 +51,18 @@ func Directions(measured []Projection) (*Figure, error) {
 	for _, k := range curves {
 		// Equal steps of the angle rather than of S, since the curves are steep at their ends.
 		const steps = 180
-		line := make(plotter.XYs, steps+1)
-		for i := range line {
+		line := curve(steps+1, func(i int) (x, y float64) {
 			s := math.Cos(math.Pi * (1 - float64(i)/steps))
-			line[i] = plotter.XY{X: s, Y: k.closed(s)}
-		}
+			return s, k.closed(s)
+		})
 		addPath(right, k.name, line, stroke(k.color, 1.6, k.dashes...))
 	}
 	if len(measured) > 0 {
 		for i, k := range curves {
-			points := make(plotter.XYs, len(measured))
-			for j, m := range measured {
-				points[j] = plotter.XY{X: m.S, Y: k.value(m)}
-			}
-			right.Add(scatter(points, k.color, 2.2, ringed{directionShapes[i]}))
+			points := curve(len(measured), func(j int) (x, y float64) { return measured[j].S, k.value(measured[j]) })
+			right.Add(scatter(points, k.color, 2.2, ringed{measuredDots[i].Shape}))
 		}
-		right.Legend.Add("measured from the op", dots{Vermilion, Blue})
+		right.Legend.Add("measured from the op", measuredDots)
 	}
 	setLegend(right, false, true, 50, 8)
 	return &Figure{
@@ -81,9 +77,6 @@ func Directions(measured []Projection) (*Figure, error) {
 		},
 	}, nil
 }
-
-// directionShapes are the marks of measurements of euc and of cos.
-var directionShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}}
 
 // unitCircle draws the left of Figure 2.
 func unitCircle(c draw.Canvas) {
@@ -179,14 +172,18 @@ func (r ringed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 }
 
 // dots is a legend's thumbnail of one or more points.
-type dots []color.NRGBA
+type dots []draw.GlyphStyle
 
 func (d dots) Thumbnail(c *draw.Canvas) {
-	for i, color := range d {
+	for i, glyph := range d {
 		x := c.Min.X + (c.Max.X-c.Min.X)*vg.Length(float64(i)+0.5)/vg.Length(len(d))
-		dot(*c, color, vg.Points(2.2), directionShapes[i], x, c.Center().Y)
+		c.DrawGlyphNoClip(glyph, pt(x, c.Center().Y))
 	}
 }
+
+// measuredDots are the marks of measurements of euc and of cos.
+var measuredDots = dots{{Color: Vermilion, Radius: 2.2, Shape: draw.CircleGlyph{}},
+	{Color: Blue, Radius: 2.2, Shape: draw.BoxGlyph{}}}
 
 // every returns ticks with labels at the multiples of step.
 func every(step, low, high float64) plot.ConstantTicks {

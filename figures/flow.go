@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -359,10 +358,7 @@ func (h History) plot() (*plot.Plot, error) {
 		color  color.NRGBA
 		dashes []vg.Length
 	}{{"$S_{ap}$", h.Sap, Blue, nil}, {"$S_{an}$", h.San, Vermilion, []vg.Length{5, 2}}} {
-		points := make(plotter.XYs, len(h.Steps))
-		for i := range points {
-			points[i] = plotter.XY{X: float64(h.Steps[i]), Y: k.values[i]}
-		}
+		points := curve(len(h.Steps), func(i int) (x, y float64) { return float64(h.Steps[i]), k.values[i] })
 		addPath(p, k.name, points, stroke(k.color, 1.6, k.dashes...))
 	}
 	setLegend(p, false, true, 8, 8)

@@ -236,8 +236,8 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	// The forward pass.
 	f.images(in(p.images))
 	f.network(in(p.network))
-	frameworkHeat(in(p.f), n, dim, f.F, diverging, true)
-	frameworkHeat(in(p.s), n, n, f.S, hues[HueWeight], false)
+	frameworkHeat(in(p.f), n, dim, f.F, true)
+	frameworkHeat(in(p.s), n, n, f.S, false)
 	classLines(in(p.s), f.Labels)
 	f.mined(in(p.s))
 	f.diagram(in(p.triplets))
@@ -270,9 +270,9 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 			`$\partial L/\partial\mathbf{f}$`, f.formula, "autodiff"},
 		{surgeryColor, f.M, f.G, f.parts, "$M$", "$G = M\\,\\mathbf{f}$", f.bars, "scatter"},
 	} {
-		frameworkHeat(in(p.m[way]), n, n, k.m, diverging, true)
+		frameworkHeat(in(p.m[way]), n, n, k.m, true)
 		classLines(in(p.m[way]), f.Labels)
-		frameworkHeat(in(p.g[way]), n, dim, k.g, diverging, true)
+		frameworkHeat(in(p.g[way]), n, dim, k.g, true)
 		k.start(in(p.start[way]))
 		frameworkTitle(in(p.start[way]), k.color, k.title, "")
 		frameworkTitle(in(p.m[way]), k.color, k.mTitle, "")
@@ -343,15 +343,8 @@ func frameworkFrame(c draw.Canvas, color color.Color) {
 
 // frameworkHeat draws a matrix as a heat map. The scale of a signed matrix is symmetric about zero; any other runs from
 // the least to the largest value.
-func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colors scale, signed bool) {
-	b := bar{low: float64(slices.Min(values)), high: float64(slices.Max(values)), colors: colors}
-	if signed {
-		b.high = max(b.high, -b.low)
-		b.low = -b.high
-	}
-	if !(b.low < b.high) {
-		b.low, b.high = b.low-0.5, b.high+0.5
-	}
+func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, signed bool) {
+	b := newBar(float64(slices.Min(values)), float64(slices.Max(values)), signed, hues[HueWeight])
 	// Each cell has several pixels, so that viewers that smooth images blur only its edges.
 	down, across := max(1, 256/rows), max(1, 256/columns)
 	c.DrawImage(c.Rectangle, raster(columns, rows, across, down, func(column, row int) color.NRGBA {

@@ -16,8 +16,6 @@ type Matrix struct {
 	Title  Markup
 	Values []float32 // [n, n] row by row: entry (i, j) is the coefficient of f_j in the gradient of f_i.
 	Labels []int64   // [n]
-	// Least is the least magnitude that the color scale reaches, so that pictures can share a scale; 0 is any.
-	Least float64
 }
 
 // GradientMatrix draws gradient matrices in rows of two as heat maps on one scale, with white at zero. Rows and columns
@@ -30,7 +28,6 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 	top := 0.0
 	for _, m := range matrices {
 		n := len(m.Labels)
-		top = max(top, m.Least)
 		if n == 0 || len(m.Values) != n*n {
 			return nil, fmt.Errorf("gradient matrix %q: %d values for %d labels; want [n, n] values for n labels",
 				Plain(m.Title), len(m.Values), n)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -43,13 +42,12 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 		}
 		name := fmt.Sprintf("$P^{%s}$, $\\Delta S$ = %s", k.Pair, number(k.Delta))
 		for j, weights := range [][]float64{k.Positive, k.Negative} {
-			line := make(plotter.XYs, len(k.S))
 			for i, s := range k.S {
 				if v := weights[i]; !finite(s + v) {
 					return nil, fmt.Errorf("relative weights: %s at S = %g is %g; want finite numbers", k.Pair, s, v)
 				}
-				line[i] = plotter.XY{X: s, Y: weights[i]}
 			}
+			line := curve(len(k.S), func(i int) (x, y float64) { return k.S[i], weights[i] })
 			similarities.add(k.S...)
 			top = max(top, slices.Max(weights))
 			addPath(panels[j], []Markup{"", name}[j], line, stroke(pairLook(k.Pair).color, 1.6, seriesDashes[dash]...))

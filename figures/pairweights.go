@@ -39,10 +39,7 @@ func PairWeights(provenance string, of Markup, positive, negative WeightedPairs)
 	for k, side := range []WeightedPairs{positive, negative} {
 		look := []color.Color{SkyBlue, Vermilion}[k]
 		if len(side.S) <= 400 {
-			points := make(plotter.XYs, len(side.S))
-			for i, s := range side.S {
-				points[i] = plotter.XY{X: s, Y: side.Weight[i]}
-			}
+			points := curve(len(side.S), func(i int) (x, y float64) { return side.S[i], side.Weight[i] })
 			weights.add(side.Weight...)
 			panels[k].Add(scatter(points, look, 1.6, draw.CircleGlyph{}))
 			continue

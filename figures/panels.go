@@ -149,6 +149,15 @@ func scatter(points plotter.XYs, color color.Color, radius float64, shape draw.G
 		GlyphStyle: draw.GlyphStyle{Color: color, Radius: vg.Points(radius), Shape: shape}}
 }
 
+// curve returns n points.
+func curve(n int, at func(i int) (x, y float64)) plotter.XYs {
+	out := make(plotter.XYs, n)
+	for i := range out {
+		out[i].X, out[i].Y = at(i)
+	}
+	return out
+}
+
 // path returns a line through points, which are finite.
 func path(points plotter.XYs, s draw.LineStyle) *plotter.Line {
 	return &plotter.Line{XYs: points, LineStyle: s}

@@ -146,10 +146,10 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 					}
 					points = append(points, at)
 				}
-				p.Add(scatter(points, colors[direction], 1.9, ringed{directionShapes[k]}))
+				p.Add(scatter(points, colors[direction], 1.9, ringed{measuredDots[k].Shape}))
 			}
 			if row == 0 && column == 0 && len(measured) > 0 {
-				p.Legend.Add("measured", dots{Vermilion, Blue})
+				p.Legend.Add("measured", measuredDots)
 			}
 			setLegend(p, column == 2, true, 4, []float64{5, 5, 0}[column])
 			rows[row] = append(rows[row], p)

@@ -33,15 +33,11 @@ func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGr
 	curves := make([][]plotter.XYs, len(groups))
 	for i, g := range groups {
 		for _, c := range g.Curves {
-			points := make(plotter.XYs, len(c))
-			for k, v := range c {
-				if !finite(v) {
-					return nil, fmt.Errorf("recall curves: %s is %v after epoch %d; want finite values", Plain(g.Name), v, k+1)
-				}
-				points[k] = plotter.XY{X: float64(k + 1), Y: v}
+			if k := notFinite(c); k >= 0 {
+				return nil, fmt.Errorf("recall curves: %s is %v after epoch %d; want finite values", Plain(g.Name), c[k], k+1)
 			}
-			if len(points) > 0 {
-				curves[i] = append(curves[i], points)
+			if len(c) > 0 {
+				curves[i] = append(curves[i], curve(len(c), func(k int) (x, y float64) { return float64(k + 1), c[k] }))
 			}
 		}
 	}

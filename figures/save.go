@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"image"
+	"image/color"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,13 +113,9 @@ type upright struct{ *vgpdf.Canvas }
 
 func (c upright) DrawImage(r vg.Rectangle, img image.Image) {
 	b := img.Bounds()
-	turned := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
-	for y := range b.Dy() {
-		for x := range b.Dx() {
-			turned.Set(x, b.Dy()-1-y, img.At(b.Min.X+x, b.Min.Y+y))
-		}
-	}
-	c.Canvas.DrawImage(r, turned)
+	c.Canvas.DrawImage(r, raster(b.Dx(), b.Dy(), 1, 1, func(column, row int) color.NRGBA {
+		return color.NRGBAModel.Convert(img.At(b.Min.X+column, b.Max.Y-1-row)).(color.NRGBA)
+	}))
 }
 
 func (f *Figure) svg() ([]byte, error) {

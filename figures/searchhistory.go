@@ -72,7 +72,7 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 		p.Add(marks)
 		for r := range s.Lengths {
 			name := s.Lengths[len(s.Lengths)-1-r]
-			p.Legend.Add(name, mark{marks.glyph(len(s.Lengths) - 1 - r)})
+			p.Legend.Add(name, dots{marks.glyph(len(s.Lengths) - 1 - r)})
 		}
 		p.Legend.Top, p.Legend.XOffs = true, legend
 		panels = append(panels, p)
@@ -93,11 +93,6 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 		},
 	}, nil
 }
-
-// mark is a glyph in a legend.
-type mark struct{ draw.GlyphStyle }
-
-func (m mark) Thumbnail(c *draw.Canvas) { c.DrawGlyphNoClip(m.GlyphStyle, c.Center()) }
 
 type searchMarks SearchTrials
 

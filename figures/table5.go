@@ -50,11 +50,7 @@ func Table5(printed scores.Table, notes map[scores.Row]Markup) (*Table, error) {
 		cell.Bold, cell.Note = r.Bold, notes[r]
 		row[2+slices.Index(columns, place{r.Data, r.Measure})] = cell
 	}
-	for i := 1; i < rows; i++ {
-		if t.Rows[i][0].Text != t.Rows[i-1][0].Text {
-			t.Rules = append(t.Rules, i)
-		}
-	}
+	t.RuleBlocks(1)
 	return t, nil
 }
 

@@ -100,16 +100,16 @@ func (f Field) gaps() string {
 
 // extent returns the range of the finite values; 0, 0 without any.
 func (f Field) extent() (low, high float64) {
-	low, high = math.Inf(1), math.Inf(-1)
+	values := spanOf()
 	for _, v := range f.Values {
-		if x := float64(v); finite(x) {
-			low, high = min(low, x), max(high, x)
+		if finite(v) {
+			values.add(float64(v))
 		}
 	}
-	if low > high {
+	if values.low > values.high {
 		return 0, 0
 	}
-	return low, high
+	return values.low, values.high
 }
 
 // place returns the similarity of a column or a row.
@@ -159,22 +159,16 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 		return nil, bar{}, fmt.Errorf("triplet diagram: %d S_ap but %d S_an; want equally many", len(d.Triplets.Sap),
 			len(d.Triplets.San))
 	}
-	b := bar{low: d.Low, high: d.High, colors: hues[d.Field.Hue]}
-	if b.low == 0 && b.high == 0 {
-		b.low, b.high = d.Field.extent()
+	low, high := d.Low, d.High
+	if low == 0 && high == 0 {
+		low, high = d.Field.extent()
 	}
-	if b.low < 0 {
-		b.high = max(b.high, -b.low)
-		b.low, b.colors = -b.high, diverging
-	}
-	if !(b.low < b.high) { // A constant field has the middle color.
-		b.low, b.high = b.low-0.5, b.high+0.5
-	}
+	b := newBar(low, high, low < 0, hues[d.Field.Hue])
 	b.levels = d.Levels
 	if b.levels == nil {
 		b.levels = roundLevels(b.low, b.high)
 	}
-	low, high := d.Field.bounds()
+	low, high = d.Field.bounds()
 	p := newPlot(d.Field.Title, "", "")
 	squareAxes(p, low, high, roundStep((high-low)/4))
 	p.Add(field{d.Field, d.Field.side(), b, d.Triplets})
@@ -380,6 +374,18 @@ type bar struct {
 	colors    scale
 	levels    []float64
 	label     Markup
+}
+
+// newBar returns a scale from low to high; that of signed values is symmetric about zero.
+func newBar(low, high float64, signed bool, colors scale) bar {
+	if signed {
+		high = max(high, -low)
+		low, colors = -high, diverging
+	}
+	if !(low < high) { // A constant has the middle color.
+		low, high = low-0.5, high+0.5
+	}
+	return bar{low: low, high: high, colors: colors}
 }
 
 func (b bar) at(v float64) color.NRGBA { return b.colors.at((v - b.low) / (b.high - b.low)) }
