@@ -53,8 +53,9 @@ func TestLayersOfBlock(t *testing.T) {
 	m := momentsOf(a, rows)
 	for _, o := range []Options{{Dim: 70}, {Dim: 66}, {Dim: 20}, {Dim: 70, Hidden: 9}, {Dim: 66, Hidden: 9},
 		{Dim: 64, Hidden: 5}, {Dim: 20, Hidden: 9}} {
-		for i := range 2 + len(shrinkages) {
-			start := m.start(a, i)
+		for _, of := range append(starts[:4:4], headStart{Name: plda, Shrinkage: 0.3, Between: 0.03},
+			headStart{Name: plda, Shrinkage: 0.1, Between: 1}) {
+			start := m.start(a, of)
 			block, err := newBlock(a, start, rows, o)
 			if err != nil {
 				t.Fatal(err)
@@ -99,7 +100,7 @@ func TestLayersOfBlock(t *testing.T) {
 			want := inner(direct)
 			for k, v := range inner(byLayers) {
 				if math.Abs(v-want[k]) > 2e-4 {
-					t.Fatalf("%+v, start %d: cosine %g, want %g", o, i, v, want[k])
+					t.Fatalf("%+v, %+v: cosine %g, want %g", o, of, v, want[k])
 				}
 			}
 		}
@@ -334,8 +335,57 @@ func TestSharedSums(t *testing.T) {
 		return m
 	}
 	rest, direct := of(x).less(of(x.some(some))), of(x.some(others))
-	if rest.count != direct.count || !mat.EqualApprox(rest.scatter, direct.scatter, 1e-5) ||
-		!floats.EqualApprox(rest.mean, direct.mean, 1e-9) {
+	if !mat.EqualApprox(rest.scatter, direct.scatter, 1e-5) || !floats.EqualApprox(rest.mean, direct.mean, 1e-9) ||
+		!slices.Equal(rest.means.values, direct.means.values) || !slices.Equal(rest.sizes, direct.sizes) {
 		t.Errorf("%+v, want %+v", rest, direct)
+	}
+}
+
+// Starts by PLDA weigh directions as worked out by hand where means and scatter are known: means at ±a e, images at
+// ±s e about them, for all unit vectors e.
+func TestPLDA(t *testing.T) {
+	t.Parallel()
+	a := newTestAlgebra(t)
+	means, noise := []float64{40, 9, 2, 0.1}, []float64{1, 2, 3, 1.5}
+	f := len(means)
+	rows := featureRows{newMatrix(4*f*f, f), make([]int64, 4*f*f)}
+	for i := range rows.rows {
+		class, image := i/(2*f), i%(2*f)
+		rows.labels[i] = int64(class)
+		rows.row(i)[class/2] += float32(means[class/2]) * float32(1-2*(class%2))
+		rows.row(i)[image/2] += float32(noise[image/2]) * float32(1-2*(image%2))
+		rows.row(i)[1] += 5
+	}
+	m := momentsOf(a, rows)
+	average, all := 0., 0.
+	for j, s := range noise {
+		average += s * s / float64(f*f)
+		all += means[j] * means[j] / float64(f*f)
+	}
+	const s = 0.2
+	for _, between := range []float64{0.3, 1} {
+		b, sum := make([]float64, f), 0.
+		within := make([]float64, f)
+		for j := range b {
+			w := noise[j] * noise[j] / float64(f) / average
+			within[j] = (1-s)*w + s
+			b[j] = max(means[j]*means[j]/float64(f)/average-w/float64(2*f), 0) / within[j]
+			sum += b[j] / float64(f)
+		}
+		start := m.start(a, headStart{Name: plda, Shrinkage: s, Between: between})
+		var got mat.Dense
+		got.Mul(start.weight.T(), start.weight)
+		for j := range b {
+			b[j] = (1-between)*b[j] + between*sum
+			if between == 1 {
+				b[j] = 3 * (all/average - 1/float64(2*f)) / within[j]
+			}
+			want := b[j] / (2*b[j] + 1) / within[j]
+			for i := range b {
+				if w := map[bool]float64{true: want}[i == j]; math.Abs(got.At(i, j)-w) > 1e-5 {
+					t.Errorf("shrinkage %g: (%d, %d) is %g, want %g", between, i, j, got.At(i, j), w)
+				}
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,17 +14,19 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
-// ChosenStart is the value of [Head].Start for a head whose start, rate and number of steps are chosen. "chosen" was an
-// earlier version, whose numbers were others in the last digits.
-const ChosenStart = "chosen-2"
+// ChosenStart is the value of [Head].Start for a head whose start, rate and number of steps are chosen. "chosen" and
+// "chosen-2" were earlier versions: without the starts by probabilistic linear discriminant analysis, and the first one
+// with other last digits.
+const ChosenStart = "chosen-3"
 
 // relativeRates are the rates that are tried: shares of its length by which a block moves in a step at first.
 var relativeRates = []float64{0.0015, 0.005, 0.015}
 
 // Choice says what was chosen for a head on classes held out. Recalls and MAP@R are means over the folds.
 type Choice struct {
-	Start     string  `json:"start"`     // "features", "features less their mean" or "whitened".
-	Shrinkage float64 `json:"shrinkage"` // Of the scatter within classes, for a whitened start.
+	Start     string  `json:"start"`     // "features", "features less their mean", "whitened" or "PLDA".
+	Shrinkage float64 `json:"shrinkage"` // Of the scatter within classes, for a whitened start and PLDA.
+	Between   float64 `json:"between"`   // The shrinkage of the scatter of classes, for PLDA.
 	Rate      float64 `json:"rate"`      // The share of its length by which the head moves in a step at first; 0: none.
 	Steps     int     `json:"steps"`
 	Folds     int     `json:"folds"` // 0 if there are too few classes to choose by: the features are taken as they are.
@@ -41,6 +44,9 @@ func (c *Choice) String() string {
 	text := "start: " + c.Start
 	if c.Shrinkage > 0 {
 		text += fmt.Sprintf(" with shrinkage %g", c.Shrinkage)
+	}
+	if c.Between > 0 {
+		text += fmt.Sprintf(" within classes and %g between them", c.Between)
 	}
 	if c.Folds == 0 {
 		return text + "; there are too few classes to choose another one"
@@ -107,46 +113,65 @@ func Choose(
 	whole := momentsOf(a, rows)
 	folds := foldsOf(a, rows, whole)
 	p = &Plan{Choice: Choice{Folds: len(folds)}}
-	best, starts, err := p.chooseStart(ctx, a, folds)
+	best, by, err := p.chooseStart(ctx, a, folds)
 	if err != nil {
 		return nil, err
 	}
 	start := whole.start(a, best)
-	p.Start, p.Shrinkage = start.Name, start.Shrinkage
+	p.Start, p.Shrinkage, p.Between = start.Name, start.Shrinkage, start.Between
 	if p.Block, err = newBlock(a, start, rows, o); err != nil {
 		return nil, err
 	}
 	if len(folds) > 1 {
-		err = p.chooseTraining(ctx, a, o, rows, folds, starts)
+		err = p.chooseTraining(ctx, a, o, rows, folds, by)
 	}
 	return p, err
 }
 
-// chooseStart returns the number of the best start, and that start by the classes of each fold.
-func (c *Choice) chooseStart(ctx context.Context, a *algebra, folds []fold) (best int, starts []headStart, err error) {
-	for i := range 2 + len(shrinkages) {
+// chooseStart returns the best start without its map, and with that by the classes of each fold. PLDA is taken only if
+// Recall@1 gains too: MAP@R of few classes may gain at the cost of directions in which other classes differ.
+func (c *Choice) chooseStart(
+	ctx context.Context, a *algebra, folds []fold,
+) (best headStart, by []headStart, err error) {
+	var base, top scores // Of the best start but PLDA, and of the best.
+	at, most := 0, 0.
+	for i, of := range starts {
+		if of.Name == plda {
+			of.Shrinkage = cmp.Or(starts[at].Shrinkage, 1)
+			if of.Shrinkage == 1 && of.Between == 1 { // The same cosines as those of features less their mean.
+				continue
+			}
+		}
 		var mean scores
 		tried := make([]headStart, len(folds))
 		for k, f := range folds {
 			if ctx.Err() != nil {
-				return 0, nil, ctx.Err()
+				return best, nil, ctx.Err()
 			}
-			tried[k] = f.start(a, i)
+			tried[k] = f.start(a, of)
 			r, err := rank(a.gram(tried[k].apply(a, f.held.matrix)), f.held.labels)
 			if err != nil {
-				return 0, nil, err
+				return best, nil, err
 			}
 			mean.mapR += r.mapR / float64(len(folds))
 			mean.recall += r.recall / float64(len(folds))
 		}
-		if i == 0 {
+		gain := mean.mapR - base.mapR
+		if of.Name == plda {
+			gain = min(gain, mean.recall-base.recall)
+		}
+		if i > 0 && gain <= most {
+			continue
+		}
+		if best, by, top, most = of, tried, mean, gain; i == 0 {
 			c.FeaturesRecall = mean.recall
 		}
-		if i == 0 || mean.mapR > c.StartMAPAtR {
-			best, starts, c.StartMAPAtR, c.StartRecall = i, tried, mean.mapR, mean.recall
+		if of.Name != plda {
+			at, base, most = i, mean, 0
 		}
 	}
-	return best, starts, nil
+	c.StartMAPAtR, c.StartRecall = top.mapR, top.recall
+	return best, by, nil
 }
 
 // lengths are the numbers of epochs that are tried: a tenth, three tenths, and all.

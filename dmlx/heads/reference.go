@@ -32,14 +32,14 @@ func References(b compute.Backend, data *samples.Data, without map[int64]bool,
 	if err != nil {
 		return nil, err
 	}
-	w := momentsOf(a, rows).whitened(a, 0.01/1.01) // But for a factor.
-	starts := []headStart{{Name: "features"}}
+	w := momentsOf(a, rows).start(a, headStart{Name: whitened, Shrinkage: 0.01 / 1.01}) // But for a factor.
+	tried := starts[:1:1]
 	if w.weight != nil {
 		w.Name = "whitened features"
-		starts = append(starts, w)
+		tried = append(tried, w)
 	}
-	out = make([]Reference, len(starts))
-	for i, start := range starts {
+	out = make([]Reference, len(tried))
+	for i, start := range tried {
 		if out[i], err = start.testSet(a, data); err != nil {
 			return nil, err
 		}

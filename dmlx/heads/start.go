@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
@@ -16,12 +17,24 @@ import (
 //
 // A random map to fewer dimensions loses much of what frozen features know. A head starts instead with what retrieves
 // best by itself, in as many dimensions as there are features: the features as they are, the features less their mean,
-// or L⁻¹(x − mean), whitened by the scatter W within classes, shrunk to its mean: L Lᵀ = (1−s) W + s tr(W)/F I. Which
-// of them is chosen by MAP@R over classes held out: the classes are dealt out to folds, and those of a fold are ranked
-// by a start of which mean and scatter are those of the other classes.
+// or L⁻¹(x − mean), whitened by the scatter W within classes, shrunk to its mean: L Lᵀ = (1−s) W + s tr(W)/F I.
+//
+// If the means of classes scatter by B, two images are of one class the more likely the larger xᵀ (2W + W B⁻¹ W)⁻¹ y
+// is, by probabilistic linear discriminant analysis (Ioffe, ECCV 2006). So two more starts weigh directions by that,
+// with W as above: B is estimated in those directions of the whitened features in which the means of classes differ
+// most, and shrunk; or it is the same in all directions of the features, and taken for three times as large as it is,
+// which is between whitening, by B without bound, and what B says.
+//
+// Which start is taken is chosen by MAP@R over classes held out: the classes are dealt out to folds, and those of a
+// fold are ranked by a start whose moments are those of the other classes.
 
-// shrinkages are the s of the starts that are tried.
-var shrinkages = []float64{0.01, 0.03, 0.1, 0.3, 0.6, 0.9}
+// starts are those that are tried, by name and shrinkages. PLDA takes that of W which whitens best.
+var starts = []headStart{{Name: "features"}, {Name: "features less their mean"},
+	{Name: whitened, Shrinkage: 0.01}, {Name: whitened, Shrinkage: 0.03}, {Name: whitened, Shrinkage: 0.1},
+	{Name: whitened, Shrinkage: 0.3}, {Name: whitened, Shrinkage: 0.6}, {Name: whitened, Shrinkage: 0.9},
+	{Name: plda, Between: 0.03}, {Name: plda, Between: 1}}
+
+const whitened, plda = "whitened", "PLDA"
 
 const (
 	mostFolds     = 5
@@ -62,10 +75,10 @@ func (r featureRows) some(which []int) featureRows {
 
 // headStart is an affine map of features: weight (x − mean). A nil weight is the identity, a nil mean zero.
 type headStart struct {
-	Name      string
-	Shrinkage float64
-	weight    *mat.Dense // [F, F]
-	mean      []float64
+	Name               string
+	Shrinkage, Between float64    // Of W and B, 0 where they are not used; B with 1 is the same in all directions.
+	weight             *mat.Dense // [F, F]
+	mean               []float64
 }
 
 // apply maps rows.
@@ -83,30 +96,36 @@ func (s headStart) apply(a *algebra, x matrix) matrix {
 	return a.times(out, float32sOf(s.weight))
 }
 
-// moments are mean and scatter within classes of features.
+// moments are mean and scatter within classes of features, with the means of the classes.
 type moments struct {
-	count   float64 // Of features.
 	mean    []float64
-	scatter *mat.Dense // The sum, [F, F].
+	scatter *mat.Dense  // The sum, [F, F].
+	means   featureRows // A row for each class.
+	sizes   []float64   // Of the classes.
 }
 
 func momentsOf(a *algebra, r featureRows) *moments {
 	classes := samples.NumberClasses(r.labels, nil)
-	means, count := make([]float64, len(classes)*r.cols), make([]float64, len(classes))
-	m := &moments{count: float64(r.rows), mean: make([]float64, r.cols)}
+	n := len(classes)
+	means, m := make([]float64, n*r.cols), &moments{mean: make([]float64, r.cols), sizes: make([]float64, n)}
+	m.means = featureRows{newMatrix(n, r.cols), make([]int64, n)}
 	for i, l := range r.labels {
 		c := int(classes[l])
-		count[c]++
+		m.means.labels[c] = l
+		m.sizes[c]++
 		for j, v := range r.row(i) {
 			means[c*r.cols+j] += float64(v)
 			m.mean[j] += float64(v) / float64(r.rows)
 		}
 	}
+	for i := range means {
+		m.means.values[i] = float32(means[i] / m.sizes[i/r.cols])
+	}
 	rest := newMatrix(r.rows, r.cols)
 	for i, l := range r.labels {
-		c, to := int(classes[l]), rest.row(i)
+		to, mean := rest.row(i), m.means.row(int(classes[l]))
 		for j, v := range r.row(i) {
-			to[j] = v - float32(means[c*r.cols+j]/count[c])
+			to[j] = v - mean[j]
 		}
 	}
 	m.scatter = a.columns(rest, rest)
@@ -115,43 +134,87 @@ func momentsOf(a *algebra, r featureRows) *moments {
 
 // less returns the moments of all features but those of some classes.
 func (m *moments) less(some *moments) *moments {
-	out := &moments{count: m.count - some.count, mean: make([]float64, len(m.mean)), scatter: new(mat.Dense)}
+	out := &moments{mean: make([]float64, len(m.mean)), scatter: new(mat.Dense)}
+	var kept []int
+	for c, l := range m.means.labels {
+		if !slices.Contains(some.means.labels, l) {
+			kept, out.sizes = append(kept, c), append(out.sizes, m.sizes[c])
+		}
+	}
+	out.means = m.means.some(kept)
+	all, count := floats.Sum(m.sizes), floats.Sum(some.sizes)
 	for j := range m.mean {
-		out.mean[j] = (m.count*m.mean[j] - some.count*some.mean[j]) / out.count
+		out.mean[j] = (all*m.mean[j] - count*some.mean[j]) / (all - count)
 	}
 	out.scatter.Sub(m.scatter, some.scatter)
 	return out
 }
 
-// start is one of the starts that are tried: the features, those less their mean, and whitened by each shrinkage. It is
-// the features where these have no scatter within classes.
-func (m *moments) start(a *algebra, i int) headStart {
-	switch i {
-	case 0:
-		return headStart{Name: "features"}
-	case 1:
-		return headStart{Name: "features less their mean", mean: m.mean}
+// start returns a start given its name and shrinkages. Where features have no scatter within classes it is these.
+func (m *moments) start(a *algebra, of headStart) headStart {
+	if of.Name == starts[0].Name {
+		return of
 	}
-	return m.whitened(a, shrinkages[i-2])
-}
-
-func (m *moments) whitened(a *algebra, shrinkage float64) headStart {
-	plain := headStart{Name: "features"}
+	if of.mean = m.mean; of.Shrinkage == 0 {
+		return of
+	}
 	n := len(m.mean)
 	average := mat.Trace(m.scatter) / float64(n)
 	if !(average > 1e-30) || math.IsInf(average, 0) {
-		return plain
+		return starts[0]
 	}
-	p := mat.NewDense(n, n, nil)
-	p.Scale((1-shrinkage)/average, m.scatter)
+	within := mat.NewDense(n, n, nil)
+	within.Scale((1-of.Shrinkage)/average, m.scatter)
 	for i := range n {
-		p.Set(i, i, p.At(i, i)+shrinkage)
+		within.Set(i, i, within.At(i, i)+of.Shrinkage)
 	}
-	root := a.inverseRoot(p)
-	if root == nil {
-		return plain
+	// Means of classes in units of the noise, of which their scatter has a share in all directions.
+	means, share := newMatrix(m.means.rows, n), float64(m.means.rows)/floats.Sum(m.sizes)
+	for c := range means.rows {
+		for j, v := range m.means.row(c) {
+			means.row(c)[j] = float32((float64(v) - m.mean[j]) * math.Sqrt(m.sizes[c]/average))
+		}
 	}
-	return headStart{Name: "whitened", Shrinkage: shrinkage, weight: root, mean: m.mean}
+	if of.Between == 1 {
+		b := -share
+		for _, v := range means.values {
+			b += float64(v) * float64(v) / float64(n)
+		}
+		square := a.times64(within, within)
+		square.Scale(1/max(3*b, 1e-3), square)
+		within.Scale(2, within)
+		within.Add(within, square)
+	}
+	if of.weight = a.inverseRoot(within); of.weight == nil {
+		return starts[0]
+	}
+	if of.Between > 0 && of.Between < 1 {
+		m.weigh(a, of, means, share/average)
+	}
+	return of
+}
+
+// weigh weighs the directions of whitened features by the scatter b of classes in them: by √(b / (2b + 1)). It is
+// estimated in up to blockDirections of them, given the means of the classes and what these have of the scatter within.
+func (m *moments) weigh(a *algebra, white headStart, means matrix, share float64) {
+	z := a.times(means, float32sOf(white.weight))
+	v := leading(a, z, min(blockDirections, z.cols, z.rows-1))
+	back := a.times64(white.weight.T(), v.T())
+	noise := a.times64(m.scatter, back.T())
+	along := a.times(z, float32sOf(v.T()))
+	b, rest, moved := make([]float64, along.cols), 0., denseOf(along)
+	for i := range b {
+		b[i] = max(mat.Dot(moved.ColView(i), moved.ColView(i))-share*mat.Dot(back.ColView(i), noise.ColView(i)), 0)
+		rest += white.Between * b[i] / float64(z.cols)
+	}
+	rest = max(rest, 1e-6)
+	weight := func(b float64) float64 { return math.Sqrt(b / (2*b + 1)) }
+	v.Apply(func(_, j int, x float64) float64 {
+		return x * (weight((1-white.Between)*b[j]+rest) - weight(rest))
+	}, v)
+	change := a.times64(v, back)
+	white.weight.Scale(weight(rest), white.weight)
+	white.weight.Add(white.weight, change)
 }
 
 // fold is a part of the classes, with what the other classes say about features.

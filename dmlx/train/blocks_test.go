@@ -64,7 +64,7 @@ func TestChosenHead(t *testing.T) {
 		t.Skip("takes some ten seconds")
 	}
 	t.Parallel()
-	data, err := samples.Features("blurred", blurred(32, 6, 24, 14, 2.5, 1), blurred(30, 6, 24, 14, 2.5, 2))
+	data, err := samples.Features("blurred", blurred(40, 6, 24, 5, 6, 1), blurred(30, 6, 24, 5, 6, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestChosenHead(t *testing.T) {
 		math.Abs(recall-references[0].Recall[1]) > 1e-9 {
 		t.Errorf("features: %g, %v, want %g", references[0].Recall[1], err, recall)
 	}
-	for _, loss := range []string{"", "ms", "proxy-anchor", "soft-triple"} {
+	for _, loss := range []string{"", "ms", "proxy-nca", "soft-triple"} {
 		config := chosenConfig(t, 24, loss)
 		if loss == "ms" {
 			config = chosenConfig(t, 10, loss)
@@ -103,8 +103,8 @@ func TestChosenHead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, out := range outs {
-			if loss != "ms" && out.Recall[1] < references[1].Recall[1]-0.02 || out.Head == nil || out.Head.Folds != 5 ||
-				out.Head.Start != "whitened" {
+			if out.Recall[1] < references[1].Recall[1] || out.Head == nil || out.Head.Folds != 5 || out.Head.Shrinkage == 0 ||
+				out.Head.Steps == 0 {
 				t.Errorf("%s: Recall@1 %g, whitened features %g, choice %v", config.Objective.String(), out.Recall[1],
 					references[1].Recall[1], out.Head)
 			}
@@ -181,7 +181,7 @@ func TestChosenHeadKeepsFeatures(t *testing.T) {
 func TestChosenHeadRefuses(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
 		"options of a head with start=": func(c *Config) { c.Optimizer = "adam" },
-		"does not train: want chosen-2": func(c *Config) { c.HeadStart = "chosen" },
+		"does not train: want chosen-3": func(c *Config) { c.HeadStart = "chosen" },
 		"without a head":                func(c *Config) { c.Head, c.Arch = "", "small" },
 	} {
 		c := chosenConfig(t, 4, "")

@@ -110,8 +110,12 @@ func lowRank(classes, images, dim, rank int, seed uint64) *samples.Array {
 			}
 		}
 		for range images {
-			for _, v := range center {
-				a.Values = append(a.Values, float32(v+3*rng.NormFloat64()))
+			for j, v := range center {
+				noise := 8.
+				if j < dim/2 {
+					noise = 4
+				}
+				a.Values = append(a.Values, float32(v+noise*rng.NormFloat64()))
 			}
 			a.Classes = append(a.Classes, int64(c)+1000*int64(seed))
 		}
