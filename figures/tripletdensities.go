@@ -91,7 +91,7 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 		if d.above = d.side < 130; d.side < 100 { // Too narrow for the numbers; for a color bar beside them, too.
 			side := func(n int) vg.Length { return (width-beside+densityGap)/vg.Length(n) - densityGap }
 			n := len(rows)
-			for n > 1 && side(n) < 80 {
+			for n > 1 && side(n) < 77.5 {
 				n--
 			}
 			d = own.turned(n)
