@@ -218,8 +218,8 @@ func (c *Comparison) Plot() *Figure {
 		Width: vg.Points(290 * float64(len(panels[0]))), Height: (line+gap)*vg.Length(len(panels)) - gap + 24,
 		Alt: c.Alt + c.words(), Provenance: c.Provenance,
 		panels: func(canvas draw.Canvas) {
-			key(&canvas, []keyed{{"ours, mean ± std over seeds", Blue, draw.CircleGlyph{}},
-				{"the paper's", quiet, diamond{}}}, 16)
+			key(&canvas, []keyed{{"ours, mean ± std over seeds", look{Blue, draw.CircleGlyph{}, nil}},
+				{"the paper's", look{quiet, diamond{}, nil}}}, 16)
 			drawRows(canvas, panels, gap, 18)
 		},
 	}
@@ -299,9 +299,8 @@ func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 
 // keyed is an entry of a legend.
 type keyed struct {
-	name  Markup
-	color color.NRGBA
-	shape draw.GlyphDrawer
+	name Markup
+	look
 }
 
 // key draws a legend at the top right, in one line or, where that is too narrow, in several, and takes their room from

@@ -31,14 +31,11 @@ func exchanges(ours scores.Table) (sets []ComparedSet, parts []string, err error
 
 // exchangeLabel returns an exchanged part, "pair=lin-ms", in the paper's notation.
 func exchangeLabel(part string) Markup {
-	key, name, _ := strings.Cut(part, "=")
-	switch key {
-	case "direction":
-		return "direction " + DirectionLabel(name)
-	case "pair":
-		return "pair weight " + PairLabel(name)
-	case "triplet":
-		return "triplet weight " + TripletLabel(name)
+	key, level, _ := strings.Cut(part, "=")
+	for _, p := range parts {
+		if first, _, _ := strings.Cut(p.name, " "); first == key {
+			return p.name + " " + PartLabel(p.column, level)
+		}
 	}
 	return part
 }
@@ -117,9 +114,9 @@ func ExchangeGains(ours scores.Table, provenance string) (*Figure, error) {
 		}
 		panels = append(panels, p)
 	}
-	var keys []gridLine
+	var keys []keyed
 	for i, part := range parts {
-		keys = append(keys, gridLine{exchangeLabel(part), exchangeLooks[i%len(exchangeLooks)]})
+		keys = append(keys, keyed{exchangeLabel(part), exchangeLooks[i%len(exchangeLooks)]})
 	}
 	return &Figure{
 		Width: vg.Points(300 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt,

@@ -46,22 +46,22 @@ func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 			return nil, fmt.Errorf("main effects on %s: the mean is NaN", s.Data)
 		}
 		for f := range s.Levels {
-			rows[f] = append(rows[f], s.panel(part(f), values.padded(0.05, 0.3)))
+			rows[f] = append(rows[f], s.panel(f, values.padded(0.05, 0.3)))
 		}
 	}
 	return gridPanels(rows[:], vg.Points(56+18*float64(most)), nil, alt, provenance), nil
 }
 
-func (s GridMargins) panel(of part, values span) *plot.Plot {
-	p := dotPlot(s.Data+", "+of.title(), "marginal mean of Recall@1, % (dashed: their mean)", of.labels(s.Levels[of]),
-		values, 5)
-	p.Add(meanLine(s.Mean), whiskers{values: s.Means[of], width: 1.4,
+func (s GridMargins) panel(part int, values span) *plot.Plot {
+	p := dotPlot(s.Data+", "+parts[part].title, "marginal mean of Recall@1, % (dashed: their mean)",
+		partLabels(part, s.Levels[part]), values, 5)
+	p.Add(meanLine(s.Mean), whiskers{values: s.Means[part], width: 1.4,
 		mark: draw.GlyphStyle{Color: Blue, Radius: vg.Points(3.2), Shape: ringed{draw.CircleGlyph{}}}})
 	return p
 }
 
 // gridPanels returns a figure of rows of plots, one for each data set, with a legend above each row.
-func gridPanels(rows [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, provenance string) *Figure {
+func gridPanels(rows [][]*plot.Plot, height vg.Length, keys [][]keyed, alt, provenance string) *Figure {
 	const gap, head = vg.Length(12), vg.Length(20)
 	if keys != nil {
 		height += head
@@ -96,12 +96,6 @@ type GridInteraction struct {
 	Profiles []GridProfile
 }
 
-// gridLine is the name of a line with its style.
-type gridLine struct {
-	name Markup
-	look
-}
-
 // gridLooks are the styles of directions and of triplet weights. Pair weights have [pairLooks].
 var gridLooks = []look{
 	{color: Vermilion, shape: draw.CircleGlyph{}},
@@ -121,7 +115,7 @@ func GridInteractions(sets []GridInteraction, provenance string) (*Figure, error
 		return nil, fmt.Errorf("interactions: no profile, want at least one data set with at least one")
 	}
 	rows := make([][]*plot.Plot, len(sets[0].Profiles))
-	keys := make([][]gridLine, len(rows))
+	keys := make([][]keyed, len(rows))
 	alt := "Interactions: means of Recall@1 in percent of two parts of a rule, a line for each level of one."
 	for _, s := range sets {
 		if len(s.Profiles) != len(keys) {
@@ -169,22 +163,22 @@ func (p GridProfile) check() error {
 
 // over returns the levels of the third part as a text.
 func (p GridProfile) over() Markup {
-	third := part(3 - p.Lines - p.Points)
+	third := parts[3-p.Lines-p.Points]
 	switch len(p.Over) {
 	case 0:
 		return ""
 	case 1:
-		return ", with " + third.label(p.Over[0])
+		return ", with " + PartLabel(third.column, p.Over[0])
 	}
-	return fmt.Sprintf(", over %d %s", len(p.Over), [...]string{"directions", "pair weights", "triplet weights"}[third])
+	return fmt.Sprintf(", over %d %ss", len(p.Over), third.name)
 }
 
-func (p GridProfile) key() []gridLine {
-	out := make([]gridLine, len(p.LineNames))
-	for i, name := range p.LineNames {
-		out[i] = gridLine{part(p.Lines).label(name), gridLooks[i]}
-		if part(p.Lines) == pairWeight {
-			out[i].look = pairLook(name)
+func (p GridProfile) key() []keyed {
+	out := make([]keyed, len(p.LineNames))
+	for i, label := range partLabels(p.Lines, p.LineNames) {
+		out[i] = keyed{label, gridLooks[i]}
+		if parts[p.Lines].column == scores.Pair {
+			out[i].look = pairLook(p.LineNames[i])
 		}
 	}
 	return out
@@ -199,9 +193,9 @@ func (p GridProfile) panel(data string) *plot.Plot {
 		}
 	}
 	values.padded(0.05, 0.3).scaled(&out.Y, 6)
-	ticks := nameTicks(1, part(p.Points).labels(p.PointNames))
+	ticks := nameTicks(1, partLabels(p.Points, p.PointNames))
 	out.X.Tick.Marker = ticks
-	if part(p.Points) == tripletWeight { // These labels are too long to stand side by side.
+	if parts[p.Points].column == scores.Triplet { // These labels are too long to stand side by side.
 		out.X.Tick.Length = 0
 		for i := range ticks {
 			ticks[i].Label += "\u00a0" // Keeps them off the axis.
@@ -224,7 +218,7 @@ func (p GridProfile) panel(data string) *plot.Plot {
 
 // gridKeys draws the legend of the lines above a row, in smaller letters where it is narrow, and below each
 // other where it is narrower still. It returns the height of all rows but the first.
-func gridKeys(c draw.Canvas, lines []gridLine) (more vg.Length) {
+func gridKeys(c draw.Canvas, lines []keyed) (more vg.Length) {
 	s := aligned(style(labelSize, ink), draw.XLeft, draw.YCenter)
 	width := func() (total vg.Length) {
 		for _, l := range lines {
@@ -250,28 +244,4 @@ func gridKeys(c draw.Canvas, lines []gridLine) (more vg.Length) {
 		x += 19 + s.Width(l.name) + gap
 	}
 	return 0
-}
-
-// part is one of the three parts of a rule's name.
-type part int
-
-const (
-	direction part = iota
-	pairWeight
-	tripletWeight
-)
-
-// labels returns the symbols of some levels of the part.
-func (p part) labels(names []string) []Markup {
-	out := make([]Markup, len(names))
-	for i, name := range names {
-		out[i] = p.label(name)
-	}
-	return out
-}
-
-func (p part) title() string { return [...]string{"Direction", "PairWeight", "TripletWeight"}[p] }
-
-func (p part) label(name string) Markup {
-	return PartLabel([...]scores.Column{scores.Direction, scores.Pair, scores.Triplet}[p], name)
 }

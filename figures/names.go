@@ -62,6 +62,13 @@ func RuleLabels(rule string) (direction, pair, triplet Markup, err error) {
 	return DirectionLabel(parts[0]), PairLabel(parts[1]), TripletLabel(parts[2]), nil
 }
 
+// parts are the parts of a rule, with their names, those of their columns, and the levels of cos/con/con.
+var parts = [...]struct {
+	column             scores.Column
+	name, title, usual string
+}{{scores.Direction, "direction", "Direction", "cos"}, {scores.Pair, "pair weight", "PairWeight", "con"},
+	{scores.Triplet, "triplet weight", "TripletWeight", "con"}}
+
 // RowLabel returns the label of a score in a table whose rows vary one part of cos/con/con and whose columns or blocks
 // vary another: the symbol of the row's part, those of the other parts that differ, and the options. column is ""
 // without such columns, and for a rule that stands in none of them. What is no rule is its own label.
@@ -70,10 +77,7 @@ func RowLabel(r scores.Row, row, column scores.Column) Markup {
 		return r.Rule
 	}
 	label := []Markup{PartLabel(row, row.Of(r))}
-	for _, part := range []struct {
-		column scores.Column
-		usual  string
-	}{{scores.Direction, "cos"}, {scores.Pair, "con"}, {scores.Triplet, "con"}} {
+	for _, part := range parts {
 		if c := part.column; c != row && c != column && c.Of(r) != part.usual {
 			label = append(label, PartLabel(c, c.Of(r)))
 		}
@@ -82,6 +86,15 @@ func RowLabel(r scores.Row, row, column scores.Column) Markup {
 		label = append(label, strings.Split(r.Options, "&")...)
 	}
 	return strings.Join(label, ", ")
+}
+
+// partLabels returns the symbols of some levels of a part.
+func partLabels(part int, names []string) []Markup {
+	out := make([]Markup, len(names))
+	for i, name := range names {
+		out[i] = PartLabel(parts[part].column, name)
+	}
+	return out
 }
 
 // PartLabel returns the paper's symbol for a part of a rule by the column that has it.

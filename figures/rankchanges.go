@@ -32,7 +32,8 @@ func RankChanges(alt string, rules int, sets []RankSet, provenance string) *Figu
 		Width: besideWidth / 2 * vg.Length(len(sets)), Height: vg.Points(92 + 17*float64(rules)), Alt: alt,
 		Provenance: provenance,
 		panels: func(c draw.Canvas) {
-			key(&c, []keyed{{"same rank by either choice", Blue, dash{}}, {"another rank", Vermilion, dash{}}}, 18)
+			key(&c, []keyed{{"same rank by either choice", look{Blue, dash{}, nil}},
+				{"another rank", look{Vermilion, dash{}, nil}}}, 18)
 			for i, part := range columns(c, 16, equal(len(sets))...) {
 				sets[i].draw(part, rules)
 			}

@@ -66,22 +66,28 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 			for i, lines := range drawn {
 				write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, c.Max.Y, sets[i].Title)
 				c.Max.Y -= titles
-				for _, line := range lines {
-					strip := c
-					strip.Min.Y = c.Max.Y - height
-					drawLine(strip, line, most, gap)
-					c.Max.Y -= height + gap
-				}
+				drawLines(&c, lines, most, gap, height, gap)
 			}
 		},
 	}
 }
 
+// drawLines draws lines of plots of a height as drawLine does, with gaps below them, and takes their room from the
+// canvas.
+func drawLines(c *draw.Canvas, lines [][]*plot.Plot, n int, gap, height, below vg.Length) {
+	for _, line := range lines {
+		strip := *c
+		strip.Min.Y = c.Max.Y - height
+		drawLine(strip, line, n, gap)
+		c.Max.Y -= height + below
+	}
+}
+
 // rateKeys returns the legend. It names diverged runs and means below the scale only if there are some.
 func rateKeys(sets []RateSet) []keyed {
-	entries := []keyed{{"ours, learning rates below", Blue, draw.CircleGlyph{}},
-		{"the paper's, learning rates above", quiet, diamond{}},
-		{"best on test", Blue, circled{}}, {"best on held-out classes", Vermilion, boxed{}}}
+	entries := []keyed{{"ours, learning rates below", look{Blue, draw.CircleGlyph{}, nil}},
+		{"the paper's, learning rates above", look{quiet, diamond{}, nil}},
+		{"best on test", look{Blue, circled{}, nil}}, {"best on held-out classes", look{Vermilion, boxed{}, nil}}}
 	diverged, below := false, false
 	for _, s := range sets {
 		low := s.recalls().low
@@ -93,10 +99,10 @@ func rateKeys(sets []RateSet) []keyed {
 		}
 	}
 	if diverged {
-		entries = append(entries, keyed{"diverged, no value", Blue, crossed{}})
+		entries = append(entries, keyed{"diverged, no value", look{Blue, crossed{}, nil}})
 	}
 	if below {
-		entries = append(entries, keyed{"below the scale", Blue, under{}})
+		entries = append(entries, keyed{"below the scale", look{Blue, under{}, nil}})
 	}
 	return entries
 }
@@ -247,32 +253,28 @@ func (l rateLine) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		return at(i)
 	}
-	found := false
-	for i, v := range l.curve {
-		found = found || !math.IsNaN(v.Test.Mean) || v.Test.Diverged > 0
-		if math.IsNaN(v.Test.Mean) {
-			if v.Test.Diverged > 0 {
-				dot(c, l.color, vg.Points(3), crossed{}, x(ratePlace(l.curve, i)), c.Min.Y+6)
-
-			}
-			continue
-		}
-		if i > 0 && !math.IsNaN(l.curve[i-1].Test.Mean) {
+	for i := 1; i < len(l.curve); i++ {
+		if !math.IsNaN(l.curve[i-1].Test.Mean + l.curve[i].Test.Mean) {
 			c.StrokeLines(stroke(l.color, width), c.ClipLinesY([]vg.Point{at(i - 1), at(i)})...)
 		}
 	}
+	found := false
 	for i, v := range l.curve {
-		switch {
-		case math.IsNaN(v.Test.Mean):
+		switch lost := math.IsNaN(v.Test.Mean); {
+		case lost && v.Test.Diverged == 0:
 			continue
+		case lost:
+			dot(c, l.color, vg.Points(3), crossed{}, x(ratePlace(l.curve, i)), c.Min.Y+6)
 		case below(i):
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: under{}}, mark(i))
-			continue
-		case v.Test.Std > 0:
-			c.StrokeLines(stroke(l.color, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.Test.Mean - v.Test.Std)},
-				{X: at(i).X, Y: y(v.Test.Mean + v.Test.Std)}})...)
+			dot(c, l.color, radius, under{}, mark(i).X, mark(i).Y)
+		default:
+			if v.Test.Std > 0 {
+				c.StrokeLines(stroke(l.color, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.Test.Mean - v.Test.Std)},
+					{X: at(i).X, Y: y(v.Test.Mean + v.Test.Std)}})...)
+			}
+			dot(c, l.color, radius, ringed{l.shape}, at(i).X, at(i).Y)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: ringed{l.shape}}, at(i))
+		found = true
 	}
 	if !l.chosen {
 		return
@@ -281,10 +283,10 @@ func (l rateLine) Plot(c draw.Canvas, p *plot.Plot) {
 		write(c, aligned(style(noteSize, l.color), text.XCenter, text.YBottom), c.Center().X, c.Min.Y+3, "not run yet")
 	}
 	if i := l.curve.Best(); i >= 0 {
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(5), Shape: circled{}}, mark(i))
+		dot(c, l.color, vg.Points(5), circled{}, mark(i).X, mark(i).Y)
 	}
 	if i := l.curve.BestHeldOut(); i >= 0 {
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(6), Shape: boxed{}}, mark(i))
+		dot(c, Vermilion, vg.Points(6), boxed{}, mark(i).X, mark(i).Y)
 	}
 }
 

@@ -22,8 +22,7 @@ var batchLooks = []look{{color: quiet, shape: diamond{}}, {color: Orange, shape:
 func (b *Batches) Plot() *Figure {
 	var entries []keyed
 	for i, m := range b.methods() {
-		look := batchLooks[i%len(batchLooks)]
-		entries = append(entries, keyed{m, look.color, look.shape})
+		entries = append(entries, keyed{m, batchLooks[i%len(batchLooks)]})
 	}
 	var lines [][]*plot.Plot
 	for _, s := range b.sets {
@@ -42,13 +41,7 @@ func (b *Batches) Plot() *Figure {
 		Provenance: b.provenance,
 		panels: func(c draw.Canvas) {
 			key(&c, entries, 18)
-			height := height + (c.Max.Y-c.Min.Y-inner)/vg.Length(len(lines))
-			for _, line := range lines {
-				strip := c
-				strip.Min.Y = c.Max.Y - height
-				drawLine(strip, line, 2, 18)
-				c.Max.Y -= height + gap
-			}
+			drawLines(&c, lines, 2, 18, height+(c.Max.Y-c.Min.Y-inner)/vg.Length(len(lines)), gap)
 		},
 	}
 }
