@@ -270,20 +270,12 @@ func (s Swarm) draw(c draw.Canvas) {
 	}
 	ring(c, middle, radius, 0, 2*math.Pi, stroke(quiet, 0.8))
 	if s.Dim == 3 { // The equator; its far side is dashed.
-		for _, front := range []bool{true, false} {
+		for far, look := range []draw.LineStyle{stroke(faint, 0.8), stroke(faint, 0.6, 2, 2)} {
 			var line []vg.Point
 			for k := range 61 {
-				angle := math.Pi * (float64(k)/60 + 1)
-				if !front {
-					angle -= math.Pi
-				}
-				sin, cos := math.Sincos(angle - s.Turn*math.Pi/180)
+				sin, cos := math.Sincos(math.Pi * (float64(1-far) + float64(k)/60 - s.Turn/180))
 				p, _ := at([]float32{float32(cos), float32(sin), 0}, 0)
 				line = append(line, p)
-			}
-			look := stroke(faint, 0.8)
-			if !front {
-				look = stroke(faint, 0.6, 2, 2)
 			}
 			c.StrokeLines(look, line)
 		}

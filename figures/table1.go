@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -42,16 +43,12 @@ func Table1(rows []LossRow, provenance string) (*Table, error) {
 		if err != nil {
 			return nil, fmt.Errorf("table 1: %w", err)
 		}
-		name, ok := methods[r.Loss]
-		if !ok {
-			name = r.Loss
-		}
 		stated := "none"
 		if r.Stated != 0 {
 			stated = number(r.Stated)
 		}
-		t.Rows = append(t.Rows, Row(Cell{Text: name, Note: r.Note}, direction, pair, triplet, stated, number(r.Measured),
-			Scientific(r.Error), cosine(r.Cosine)))
+		t.Rows = append(t.Rows, Row(Cell{Text: cmp.Or(methods[r.Loss], r.Loss), Note: r.Note}, direction, pair, triplet,
+			stated, number(r.Measured), Scientific(r.Error), cosine(r.Cosine)))
 	}
 	return t, nil
 }

@@ -59,14 +59,16 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 		}
 	}
 	var words []string
+	var known []TileKind // In the key.
 	for i, k := range kinds {
 		if counts[i] > 0 {
 			words = append(words, fmt.Sprintf("%d %s", counts[i], k.Name))
+			known = append(known, TileKind{fmt.Sprintf("%s: %d", k.Name, counts[i]), k.Letter, k.Tone})
 		}
 	}
 	return laid(566, func(width vg.Length) *Figure {
 		p := tilesFor(width)
-		key := tilesKey + vg.Length((len(words)+p.kinds-1)/p.kinds-1)*p.keyLine
+		key := tilesKey + vg.Length((len(known)+p.kinds-1)/p.kinds-1)*p.keyLine
 		height := 2*margin + key + noteRoom(provenance)
 		for _, l := range lines {
 			height += p.height(l) + tilesBetween
@@ -76,15 +78,10 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 			panels: func(c draw.Canvas) {
 				x, y := c.Min.X+tilesLeft, c.Max.Y-p.side
 				name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-				at := 0
-				for i, k := range kinds {
-					if counts[i] == 0 {
-						continue
-					}
-					corner := pt(x+vg.Length(at%p.kinds*p.across)*p.step/vg.Length(p.kinds), y-vg.Length(at/p.kinds)*p.keyLine)
-					k.draw(c, corner, p.side)
-					c.FillText(name, corner.Add(pt(p.side+tilesInset, p.side/2)), fmt.Sprintf("%s: %d", k.Name, counts[i]))
-					at++
+				for i, k := range known {
+					at := pt(x+vg.Length(i%p.kinds*p.across)*p.step/vg.Length(p.kinds), y-vg.Length(i/p.kinds)*p.keyLine)
+					k.draw(c, at, p.side)
+					c.FillText(name, at.Add(pt(p.side+tilesInset, p.side/2)), k.Name)
 				}
 				y = c.Max.Y - key
 				for _, l := range lines {
