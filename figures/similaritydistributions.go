@@ -147,21 +147,16 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 		const apart, step = vg.Length(4.5), vg.Length(0.5)
 		for from := c.Min.X - (c.Max.Y - c.Min.Y); from < c.Max.X; from += apart {
 			var line []vg.Point // A line at 45°, where it is below the height.
-			flush := func() {
-				if len(line) > 1 {
-					c.StrokeLine2(stroke(quiet, 0.4), line[0].X, line[0].Y, line[len(line)-1].X, line[len(line)-1].Y)
+			for at := max(from, c.Min.X); at <= c.Max.X+step; at += step {
+				if rise := at - from; at <= c.Max.X && rise <= height(at) {
+					line = append(line, pt(at, c.Min.Y+rise))
+					continue
+				}
+				if n := len(line); n > 1 {
+					c.StrokeLine2(stroke(quiet, 0.4), line[0].X, line[0].Y, line[n-1].X, line[n-1].Y)
 				}
 				line = nil
 			}
-			for at := max(from, c.Min.X); at <= c.Max.X; at += step {
-				rise := at - from
-				if rise > height(at) {
-					flush()
-					continue
-				}
-				line = append(line, pt(at, c.Min.Y+rise))
-			}
-			flush()
 		}
 	}
 	hatch(c, func(at vg.Length) vg.Length {

@@ -131,11 +131,9 @@ func Row(values ...any) []Cell {
 // RuleBlocks draws a line after each block of rows that have the same text in the first columns.
 func (t *Table) RuleBlocks(columns int) {
 	for i := 1; i < len(t.Rows); i++ {
-		for j := range columns {
-			if t.Rows[i][j].Text != t.Rows[i-1][j].Text {
-				t.Rules = append(t.Rules, i)
-				break
-			}
+		same := func(a, b Cell) bool { return a.Text == b.Text }
+		if !slices.EqualFunc(t.Rows[i][:columns], t.Rows[i-1][:columns], same) {
+			t.Rules = append(t.Rules, i)
 		}
 	}
 }

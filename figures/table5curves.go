@@ -49,12 +49,10 @@ func (b *Batches) Plot() *Figure {
 // methods returns the methods in the order of the rows. Rows of a method are adjacent.
 func (b *Batches) methods() []string {
 	var out []string
-	for i, r := range b.rows {
-		if i == 0 || r.method != b.rows[i-1].method {
-			out = append(out, r.method)
-		}
+	for _, r := range b.rows {
+		out = append(out, r.method)
 	}
-	return out
+	return slices.Compact(out)
 }
 
 func (b *Batches) panel(title string, scores []stats.Mean) *plot.Plot {

@@ -165,11 +165,8 @@ func advance(f *sfnt.Font, r rune) vg.Length {
 	}
 	var buf sfnt.Buffer
 	i, err := f.GlyphIndex(&buf, r)
-	if err != nil {
-		return 0
-	}
-	a, err := f.GlyphAdvance(&buf, i, unitsPerEm(f), xfont.HintingNone)
-	if err != nil {
+	a, failed := f.GlyphAdvance(&buf, i, unitsPerEm(f), xfont.HintingNone)
+	if err != nil || failed != nil {
 		return 0
 	}
 	return vg.Length(a) / vg.Length(unitsPerEm(f))

@@ -82,17 +82,14 @@ func (f Field) check() error {
 
 // gaps says where values are not finite; empty if all are.
 func (f Field) gaps() string {
-	first, count := 0, 0
-	for i, v := range f.Values {
-		if finite(v) {
-			continue
-		}
-		if count++; count == 1 {
-			first = i
-		}
-	}
-	if count == 0 {
+	first, count := notFinite(f.Values), 0
+	if first < 0 {
 		return ""
+	}
+	for _, v := range f.Values {
+		if !finite(v) {
+			count++
+		}
 	}
 	return fmt.Sprintf("Gray: not a finite number at %d of %d points, such as S_ap = %.3g, S_an = %.3g.", count,
 		len(f.Values), f.place(first%f.side()), f.place(first/f.side()))
