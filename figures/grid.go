@@ -35,9 +35,9 @@ var gridFrames = []struct {
 }{{ink, nil}, {Vermilion, []vg.Length{3.2, 1.6}}, {Purple, []vg.Length{1.1, 1.3}}}
 
 const (
-	gridLeft, gridGap             = vg.Length(48), vg.Length(9) // For the pair labels; between directions.
-	gridTitle, gridHead, gridFoot = vg.Length(16), vg.Length(18), vg.Length(50)
-	gridKey, gridLeast, gridMost  = vg.Length(20), vg.Length(20), vg.Length(31) // Of the legend; the width of a cell.
+	gridLeft, gridGap            = vg.Length(48), vg.Length(9) // For the pair labels; between directions.
+	gridTitle, gridHead          = vg.Length(16), vg.Length(18)
+	gridKey, gridLeast, gridMost = vg.Length(20), vg.Length(20), vg.Length(31) // Of the legend; the width of a cell.
 )
 
 // gridBlocks is a data set in blocks, some of them side by side, with cells of a size. A narrow picture has its color
@@ -56,9 +56,9 @@ func (s GridSet) within(width vg.Length) gridBlocks {
 	room := width - 2*margin - gridLeft
 	n := min(len(s.Directions), 2)
 	if cells := (room - barRoom - 8 - gridGap*vg.Length(n-1)) / vg.Length(n*len(s.Triplets)); cells >= gridLeast {
-		return gridBlocks{s, n, min(cells, gridMost), 17, false, gridFoot, gridFoot}
+		return gridBlocks{s, n, min(cells, gridMost), 17, false, s.names(), s.names()}
 	}
-	return gridBlocks{s, 1, min(room/vg.Length(len(s.Triplets)), gridMost), 12, true, 2, gridFoot + 30}
+	return gridBlocks{s, 1, min(room/vg.Length(len(s.Triplets)), gridMost), 12, true, 2, s.names() + 30}
 }
 
 // GridMap draws the full grid as a heat map of Recall@1. It has a block for each data set and direction, two of them
@@ -116,6 +116,15 @@ func (s gridBlocks) cell(block, row, column int) vg.Rectangle {
 	y := -gridTitle - vg.Length(block/s.across)*(gridHead+s.high*vg.Length(len(s.Pairs))+s.between) - gridHead -
 		s.high*vg.Length(row)
 	return rect(x, y-s.high, x+s.wide, y)
+}
+
+// names returns the room of the names of triplet weights.
+func (s GridSet) names() vg.Length {
+	room := vg.Length(50)
+	for _, t := range s.Triplets {
+		room = max(room, style(tickSize, ink).Width(TripletLabel(t))+9)
+	}
+	return room
 }
 
 func (s gridBlocks) height() vg.Length {
@@ -277,7 +286,7 @@ func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {
 	note := aligned(style(noteSize, quiet), text.XCenter, text.YTop)
 	at := pt(data.Max.X+13, data.Min.Y-3)
 	if scale.label = "R@1, %"; s.narrow {
-		data.Min.Y -= gridFoot
+		data.Min.Y -= s.names()
 		note.XAlign, at = text.XRight, data.Min.Sub(pt(5, 18))
 	}
 	if cut {

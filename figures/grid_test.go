@@ -2,6 +2,7 @@ package figures
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +57,14 @@ func TestGridMap(t *testing.T) {
 			t.Errorf("%q lacks %q", f.Alt, want)
 		}
 	}
+	height := f.Height
+	sets[0].Triplets = append(slices.Clone(gridLevels[2]), "own-weight-of-triplets+sc1")
+	if f, err = GridMap(sets, somewhere); err != nil || f.Height <= height {
+		t.Errorf("with a long name: %v", err)
+	} else if _, cut, err := f.probe(); err != nil || cut > 0 {
+		t.Errorf("with a long name: %d labels are cut, %v", cut, err)
+	}
+	sets[0].Triplets = gridLevels[2]
 	sets[0].Scores = nil // Nothing there yet.
 	if f, err := GridMap(sets[:1], ""); err != nil {
 		t.Error(err)
