@@ -64,7 +64,7 @@ func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGr
 		alt += fmt.Sprintf(" %s: %.1f %%.", Plain(name), reference)
 	}
 	return &Figure{
-		Width: vg.Points(600), Height: vg.Points(210), Alt: alt,
+		Width: vg.Points(600), Height: max(210, vg.Length(32*len(names)+50)), Alt: alt,
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 14, 1.7, 1)
 			drawPlot(p, parts[0])

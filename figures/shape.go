@@ -76,10 +76,14 @@ func (f *Figure) in(s Style) (*Figure, error) {
 	height := out.Height
 	for out.across = panels; ; out.across-- {
 		each := s.Width / vg.Length(out.across)
-		lines := (panels + out.across - 1) / out.across
-		out.Width, out.Height = s.Width, height*vg.Length(float64(lines)*min(max(float64(each/own), 0.75), 1))
-		_, after, err := out.probe()
-		if err == nil && after <= before && (out.across == 1 || each >= 0.65*own) {
+		lines := vg.Length((panels + out.across - 1) / out.across)
+		fits := func(share vg.Length) bool {
+			out.Width, out.Height = s.Width, height*lines*share
+			_, after, err := out.probe()
+			return err == nil && after <= before
+		}
+		// Panels get lower as they get narrower, but a list of names may need its own height.
+		if alone := out.across == 1; (alone || each >= 0.65*own) && fits(min(max(each/own, 0.75), 1)) || alone && fits(1) {
 			return &out, nil
 		}
 		if out.across == 1 {

@@ -120,6 +120,31 @@ func TestColumnOfTwo(t *testing.T) {
 	}
 }
 
+// The names of seven groups, as many as there are colors, are not cut.
+func TestManyGroups(t *testing.T) {
+	t.Parallel()
+	var groups []RecallGroup
+	var curves []TrainingCurve
+	for i := range flowColors {
+		groups = append(groups, RecallGroup{Name: fmt.Sprint("own ", i), Curves: [][]float64{{20, 30}}})
+		curves = append(curves, TrainingCurve{Name: fmt.Sprint("own ", i), Recall: math.NaN()})
+	}
+	recalls, err := RecallCurves(5, 25, "reference", groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	training, err := Training(5, curves...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]*Figure{"sevenrecalls": recalls, "seventraining": training} {
+		if _, cut, err := f.probe(); err != nil || cut > 0 {
+			t.Errorf("%s: %d labels are cut, %v", name, cut, err)
+		}
+		checkWidths(t, name, f)
+	}
+}
+
 // Panels that share an axis show it where they begin a line; those with axes of their own keep them.
 func TestAxesOfLines(t *testing.T) {
 	t.Parallel()

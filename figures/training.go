@@ -64,7 +64,7 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 	norms := overEpochs("Gradient of the network", "length", n, 4)
 	lengthScale(norms, courses(norms, false, course(groups, logLength))) // Lengths differ by orders of magnitude.
 	return &Figure{
-		Width: besideWidth, Height: vg.Points(200), Alt: alt,
+		Width: besideWidth, Height: max(200, vg.Length(32*len(names)+40)), Alt: alt,
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 10, 1, 1, 1, 0.95)
 			for i, p := range []*plot.Plot{violations, similarities, norms} {
