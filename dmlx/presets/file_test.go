@@ -172,7 +172,7 @@ func TestLoadRefuses(t *testing.T) {
 		"coarse_grained = \"minicar\"":   "want two data sets",
 		"[learning_rates.minicar]\n\"cos/lin\" = 1":     "learning_rates.minicar",
 		"[learning_rates.minicar]\n\"loss nix\" = 1":    "none of that name",
-		"[sets.minicar]\nbatch = 9\nimages_per_class=2": "want a multiple of 2",
+		"[sets.minicar]\nbatch = 9\nimages_per_class=2": "sets.minicar: a batch of 9 images with 2 of each class",
 	} {
 		p, err := Load(writePreset(t, text))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "mine.toml") {

@@ -2,6 +2,7 @@ package presets
 
 import (
 	"cmp"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,7 +82,7 @@ func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (spec runs.
 		}
 	}
 	if spec, err = p.sized(spec, data); err != nil {
-		return runs.Spec{}, err
+		return runs.Spec{}, fmt.Errorf("%s: %w", data, err)
 	}
 	spec.Recipe, spec.Data, spec.Seed = runs.Recipe, data, seed
 	if spec.LR, spec.ProxyLR, err = p.rates(data, o); err != nil {

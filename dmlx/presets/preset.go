@@ -163,7 +163,7 @@ func (p Preset) On(fineGrained, coarseGrained string) Preset {
 func (p Preset) sized(spec runs.Spec, data string) (runs.Spec, error) {
 	z := p.sizeOf(data)
 	if z.ImagesPerClass < 1 || z.Batch%z.ImagesPerClass != 0 {
-		return spec, fmt.Errorf("%s: a batch of %d images with %d of each class: want a multiple of %d", data, z.Batch,
+		return spec, fmt.Errorf("a batch of %d images with %d of each class: want a multiple of %d", z.Batch,
 			z.ImagesPerClass, z.ImagesPerClass)
 	}
 	spec.Size = cmp.Or(p.Size, spec.Size)
