@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image"
 	"math"
+	"strings"
 
 	ximage "golang.org/x/image/draw"
 	"gonum.org/v1/plot/text"
@@ -107,14 +108,15 @@ func drawThumb(c draw.Canvas, img image.Image, at vg.Point, right *bool) {
 	c.StrokeLine2(line, corner.Min.X+in, corner.Max.Y-in, corner.Max.X-in, corner.Min.Y+in)
 }
 
-// fitted cuts a text to a width, with an ellipsis.
+// fitted cuts a text to a width, with an ellipsis, before a formula rather than within it.
 func fitted(s text.Style, line string, width vg.Length) string {
 	if s.Width(line) <= width {
 		return line
 	}
 	runes := []rune(line)
 	for n := len(runes) - 1; n > 0; n-- {
-		if cut := string(runes[:n]) + "…"; s.Width(cut) <= width {
+		cut := string(runes[:n]) + "…"
+		if open := (strings.Count(cut, "$")-strings.Count(cut, `\$`))%2 == 1; !open && s.Width(cut) <= width {
 			return cut
 		}
 	}

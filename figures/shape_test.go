@@ -120,6 +120,18 @@ func TestColumnOfTwo(t *testing.T) {
 	}
 }
 
+// A name is not cut within a formula, which would show its commands.
+func TestFittedFormula(t *testing.T) {
+	t.Parallel()
+	s, name := style(tickSize, ink), Markup(`costs \$5, $P_{+}^{e^{-S_{ap}}}$ of mine`)
+	for width := vg.Length(5); width < s.Width(name)+10; width += 3 {
+		cut := fitted(s, name, width)
+		if got := Plain(cut); strings.Count(got, "$") > 1 || width > 10 && s.Width(cut) > width {
+			t.Errorf("in %v: %q", width, got)
+		}
+	}
+}
+
 // The names of seven groups, as many as there are colors, are not cut.
 func TestManyGroups(t *testing.T) {
 	t.Parallel()
