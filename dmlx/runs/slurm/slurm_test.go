@@ -377,7 +377,7 @@ func TestSendingAgainFailsOnce(t *testing.T) {
 // Tasks from which Slurm takes the node, for a job of a partition that goes first, go on later from their checkpoints.
 func TestPreemption(t *testing.T) {
 	store := withSlurm(t)
-	t.Setenv("DMLX_TEST_SLOW", "100ms")
+	t.Setenv("DMLX_TEST_SLOW", "300ms")
 	o := options(nil)
 	s, err := Submit(t.Context(), store, jobs(4), o)
 	if err != nil {
