@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -22,5 +23,18 @@ func TestParse(t *testing.T) {
 		} else if h.String() != want {
 			t.Errorf("%s is %s, want %s", text, h, want)
 		}
+	}
+}
+
+// Stored results have the checksum of what a choice is written as, so a new field must not appear in that of old ones.
+func TestChoiceOfEarlierRun(t *testing.T) {
+	const stored = `{"start":"whitened","shrinkage":0.1,"rate":0.005,"steps":20,"folds":5,"start_map_at_r":0.5,` +
+		`"start_recall_at_1":0.75,"gain_map_at_r":0.25,"gain_recall_at_1":0.125,"price":0,"features_recall_at_1":0.5}`
+	var c Choice
+	if err := json.Unmarshal([]byte(stored), &c); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := json.Marshal(c); err != nil || string(again) != stored {
+		t.Errorf("written again as %s, %v", again, err)
 	}
 }
