@@ -27,7 +27,7 @@ type Choice struct {
 	Start     string  `json:"start"`             // "features", "features less their mean", "whitened" or "PLDA".
 	Shrinkage float64 `json:"shrinkage"`         // Of the scatter within classes, for a whitened start and PLDA.
 	Between   float64 `json:"between,omitempty"` // The shrinkage of the scatter of classes, for PLDA.
-	Rate      float64 `json:"rate"`              // The share of its length by which the head moves in a step at first; 0: none.
+	Rate      float64 `json:"rate"`              // The share of its length by which a first step moves the head; 0: none.
 	Steps     int     `json:"steps"`
 	Folds     int     `json:"folds"` // 0 if there are too few classes to choose by: the features are taken as they are.
 
