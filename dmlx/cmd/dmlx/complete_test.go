@@ -51,10 +51,18 @@ func TestCompletions(t *testing.T) {
 		{[]string{"bench", "--only", "rec"}, "recall"},
 		{[]string{"runs", "show", ""}, ""},
 		{[]string{"version", ""}, ""},
+		// A wrong rule or loss is told when the command runs; it hinders neither what follows nor the help.
+		{[]string{"train", "--rule", "x/y", "--loss", "x", "--mic"}, "--micro-batch"},
+		{[]string{"search", "rates", "--loss", "x", "--preset", "s"}, "smoke"},
+		{[]string{"reproduce", "table3", "--add-rule", " = cos", "--add-loss", "x", "--arch", "resnet1"}, "resnet18"},
 	} {
 		if got := strings.Join(words(t, c.args...), " "); got != c.want {
 			t.Errorf("dmlx %s: %q, want %q", c.args, got, c.want)
 		}
+	}
+	if code, help, _ := invoke(t, "train", "--rule", "x/y", "--loss", "x", "--help"); code != 0 ||
+		!strings.Contains(help, "--micro-batch") {
+		t.Errorf("help after a wrong rule: code %d, %q", code, help)
 	}
 	if _, err := os.Stat(store); err == nil {
 		t.Error("completion has created a store")

@@ -66,9 +66,6 @@ func strict(cmd *cobra.Command) {
 
 // flagError is the error of a command line whose flags cannot be read. An unknown flag gets a suggestion.
 func flagError(cmd *cobra.Command, err error) error {
-	if bad, is := errors.AsType[*pflag.InvalidValueError](err); is && bad.GetFlag().Value.Type() == "stringArray" {
-		return bad.Unwrap() // That of a rule or loss, which names it.
-	}
 	unknown, is := errors.AsType[*pflag.NotExistError](err)
 	if !is {
 		return cli.Usage(err)

@@ -38,6 +38,8 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"train", "--seed", "x"}, "invalid argument"},
 		{exitUsage, []string{"train", "--rule", "x"}, `rule "x"`},
 		{exitUsage, []string{"train", "--loss", "x"}, `"x"`},
+		{exitUsage, []string{"train", "--rule", "x", "--features", "none.npy"}, `rule "x"`},
+		{exitUsage, []string{"reproduce", "table3", "--add-loss", "x", "--preset", "paper"}, `loss "x"`},
 		{exitUsage, []string{"train", "--seed", "1", "--seeds", "1-2"}, "want one of them"},
 		{exitUsage, []string{"train", "--rule", "cos/con/con", "--rule", "cos/con/con"}, "is given twice"},
 		{exitUsage, []string{"doctor", "--preset", "x"}, `"x"`},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -137,59 +138,54 @@ func (s *settingFlags) preset(a *cli.App) (p presets.Preset, seeds []uint64, err
 	return p, set.Seeds, cli.Usage(err)
 }
 
-// objectiveFlag is a flag of rules, or of losses, that may be repeated. It reads each value of a parameter with
-// several: "cos/lin/cir?tau=1,2". With labels, one may stand before a rule or loss: "Ours = cos/lin/cir?tau=2".
-type objectiveFlag struct {
-	to           *[]presets.Objective
-	loss, labels bool
-}
+// objectiveFlags are the flags of rules and of losses, each of which may be repeated.
+type objectiveFlags struct{ rules, losses []string }
 
-// Type implements [pflag.Value].
-func (objectiveFlag) Type() string { return "stringArray" }
-
-// String implements [pflag.Value].
-func (objectiveFlag) String() string { return "" }
-
-// Set implements [pflag.Value].
-func (f objectiveFlag) Set(row string) error {
-	label, name, found := strings.Cut(row, " = ")
-	if found = found && f.labels; !found {
-		label, name = "", row
-	}
-	label = strings.TrimSpace(label)
-	if found && label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return cli.Usagef("row %q: want a label of printable characters before the =, as in \"Ours = cos/lin/cir\"", row)
-	}
-	for left := []string{strings.TrimSpace(name)}; len(left) > 0; {
-		name, left = left[0], left[1:]
-		if at := several.FindStringSubmatchIndex(name); at != nil && label == "" {
-			var each []string
-			for v := range strings.SplitSeq(name[at[2]:at[3]], ",") {
-				each = append(each, name[:at[2]]+v+name[at[3]:])
+// parse returns the rules and then the losses, one for each value of a parameter with several: "cos/lin/cir?tau=1,2".
+// With labels, one may stand before a rule or loss: "Ours = cos/lin/cir?tau=2".
+func (f objectiveFlags) parse(labels bool) (all []presets.Objective, err error) {
+	for i, row := range slices.Concat(f.rules, f.losses) {
+		isLoss := i >= len(f.rules)
+		label, name, found := strings.Cut(row, " = ")
+		if found = found && labels; !found {
+			label, name = "", row
+		}
+		label = strings.TrimSpace(label)
+		if found && label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return nil, cli.Usagef("row %q: want a label of printable characters before the =, as in \"Ours = cos/lin/cir\"",
+				row)
+		}
+		for left := []string{strings.TrimSpace(name)}; len(left) > 0; {
+			name, left = left[0], left[1:]
+			if at := several.FindStringSubmatchIndex(name); at != nil && label == "" {
+				var each []string
+				for v := range strings.SplitSeq(name[at[2]:at[3]], ",") {
+					each = append(each, name[:at[2]]+v+name[at[3]:])
+				}
+				left = append(each, left...)
+				continue
 			}
-			left = append(each, left...)
-			continue
-		}
-		loss := strings.TrimPrefix(name, "loss ")
-		if f.loss {
-			name = "loss " + loss
-		}
-		o, err := objectives.Parse(name)
-		if !f.loss && (err != nil || !o.IsRule()) {
-			if _, noLoss := objectives.ParseLoss(loss); noLoss == nil {
-				err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
+			loss := strings.TrimPrefix(name, "loss ")
+			if isLoss {
+				name = "loss " + loss
 			}
+			o, err := objectives.Parse(name)
+			if !isLoss && (err != nil || !o.IsRule()) {
+				if _, noLoss := objectives.ParseLoss(loss); noLoss == nil {
+					err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
+				}
+			}
+			if before, _, equals := strings.Cut(row, "="); err != nil && labels && !found && equals &&
+				!strings.Contains(before, "?") {
+				err = fmt.Errorf("%w; a label needs a space on both sides of its =, as in \"Ours = cos/lin/cir\"", err)
+			}
+			if err != nil {
+				return nil, cli.Usage(err)
+			}
+			all = append(all, presets.Objective{Objective: o, Label: label})
 		}
-		if before, _, equals := strings.Cut(row, "="); err != nil && f.labels && !found && equals &&
-			!strings.Contains(before, "?") {
-			err = fmt.Errorf("%w; a label needs a space on both sides of its =, as in \"Ours = cos/lin/cir\"", err)
-		}
-		if err != nil {
-			return cli.Usage(err)
-		}
-		*f.to = append(*f.to, presets.Objective{Objective: o, Label: label})
 	}
-	return nil
+	return all, nil
 }
 
 // several are the values of a parameter that has more than one.

@@ -25,12 +25,12 @@ import (
 // reproduction is a call of reproduce.
 type reproduction struct {
 	execution
-	set           settingFlags
-	bundled       string // File to write the results to; "" writes none.
-	estimated     bool
-	rules, losses []presets.Objective
-	entries       ledger.Filter
-	verdicts      []string
+	objectiveFlags
+	set       settingFlags
+	bundled   string // File to write the results to; "" writes none.
+	estimated bool
+	entries   ledger.Filter
+	verdicts  []string
 
 	names    []string                  // Of the tables and figures; set by plan.
 	requests map[string]report.Request // By name; set by plan.
@@ -80,9 +80,9 @@ the cluster's nodes share.`,
 		RunE:      func(cmd *cobra.Command, names []string) error { return r.run(cmd.Context(), names) },
 	}
 	f := cmd.Flags()
-	f.Var(objectiveFlag{to: &r.rules, labels: true}, "add-rule", `rule as a row of your own, with a label if you like: `+
+	f.StringArrayVar(&r.rules, "add-rule", nil, `rule as a row of your own, with a label if you like: `+
 		`"Ours = cos/lin/cir"; may be repeated`)
-	f.Var(objectiveFlag{to: &r.losses, loss: true, labels: true}, "add-loss",
+	f.StringArrayVar(&r.losses, "add-loss", nil,
 		`loss as a row of your own, as in "ms, miner ms"; may be repeated`)
 	f.StringVar(&r.set.settings.FineGrained, "fine-grained", "",
 		"fine-grained data set, or folder of images, instead of the paper's CAR (default: the preset's)")
@@ -135,6 +135,10 @@ func (r *reproduction) run(ctx context.Context, names []string) error {
 
 // plan checks the flags and sets the names and the requests.
 func (r *reproduction) plan(names []string) error {
+	rows, err := r.parse(true)
+	if err != nil {
+		return err
+	}
 	preset, seeds, err := r.set.preset(r.App)
 	if err != nil {
 		return err
@@ -164,8 +168,7 @@ func (r *reproduction) plan(names []string) error {
 		return err
 	}
 	r.requests, err = plan(r.names, report.Request{Open: r.open, Store: r.store, Preset: preset,
-		Rows:    slices.Concat(r.rules, r.losses),
-		Options: r.Options}, all, len(r.set.lr) > 1)
+		Rows: rows, Options: r.Options}, all, len(r.set.lr) > 1)
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,12 +20,12 @@ import (
 // rateSearch is a call of search rates.
 type rateSearch struct {
 	execution
-	set           settingFlags
-	data          string
-	rules, losses []presets.Objective
-	heldOut       int
-	wider         int
-	file          string
+	objectiveFlags
+	set     settingFlags
+	data    string
+	heldOut int
+	wider   int
+	file    string
 }
 
 func newSearchRates(a *cli.App) *cobra.Command {
@@ -47,8 +46,8 @@ continues where it was.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.data, "data", "minicar", "data set, or a folder of images")
-	f.Var(objectiveFlag{to: &s.rules}, "rule", "gradient rule; may be repeated")
-	f.Var(objectiveFlag{to: &s.losses, loss: true}, "loss", "loss; may be repeated")
+	f.StringArrayVar(&s.rules, "rule", nil, "gradient rule; may be repeated")
+	f.StringArrayVar(&s.losses, "loss", nil, "loss; may be repeated")
 	f.IntVar(&s.heldOut, "held-out", 4, "hold out every n-th training class")
 	f.IntVar(&s.wider, "wider", 3, "times that the grid may grow; 0 keeps it")
 	f.StringVar(&s.file, "write", "", "preset to write the rates to, a file whose name ends in .toml")
@@ -59,6 +58,10 @@ continues where it was.`,
 }
 
 func (s *rateSearch) run(ctx context.Context) error {
+	objectives, err := s.parse(false)
+	if err != nil {
+		return err
+	}
 	preset, seeds, err := s.set.preset(s.App)
 	if err != nil {
 		return err
@@ -75,7 +78,6 @@ func (s *rateSearch) run(ctx context.Context) error {
 	case s.file != "" && filepath.Ext(s.file) != ".toml":
 		return cli.Usagef("--write %s: want a name that ends in .toml", s.file)
 	}
-	objectives := slices.Concat(s.rules, s.losses)
 	if len(objectives) == 0 {
 		return cli.Usagef("no --rule and no --loss: want at least one")
 	}

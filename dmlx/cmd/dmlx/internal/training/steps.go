@@ -14,7 +14,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
-	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/dmlx/weights"
 )
@@ -48,8 +47,12 @@ weights.safetensors, the weights and running averages after the last step.
 			if loss != "" && cmd.Flags().Changed("rule") {
 				return cli.Usagef("--rule and --loss are both given: want one of them")
 			}
-			var all []presets.Objective
-			if err := (objectiveFlag{to: &all, loss: loss != ""}).Set(cmp.Or(loss, rule)); err != nil {
+			given := objectiveFlags{rules: []string{rule}}
+			if loss != "" {
+				given = objectiveFlags{losses: []string{loss}}
+			}
+			all, err := given.parse(false)
+			if err != nil {
 				return err
 			}
 			if len(all) > 1 {

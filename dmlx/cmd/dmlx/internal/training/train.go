@@ -23,9 +23,9 @@ import (
 // training is a call of train.
 type training struct {
 	execution
+	objectiveFlags
 	set            settingFlags
 	data, exchange string
-	rules, losses  []presets.Objective
 	proxyLR        float64
 	seed           uint64
 
@@ -72,8 +72,8 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.data, "data", "minicar", "data set, or a folder of images")
-	f.Var(objectiveFlag{to: &t.rules}, "rule", "gradient rule; may be repeated (default cos/con/con)")
-	f.Var(objectiveFlag{to: &t.losses, loss: true}, "loss",
+	f.StringArrayVar(&t.rules, "rule", nil, "gradient rule; may be repeated (default cos/con/con)")
+	f.StringArrayVar(&t.losses, "loss", nil,
 		`loss; parameters that differ from the published ones follow a "?": "ms?beta=40"; may be repeated`)
 	f.StringVar(&t.exchange, "exchange", "",
 		`replace parts of the losses: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
@@ -155,6 +155,9 @@ func (t *training) run(ctx context.Context) error {
 // plan sets the preset, the seeds and the objectives.
 func (t *training) plan() (err error) {
 	given := t.flags.Changed
+	if t.objectives, err = t.parse(false); err != nil {
+		return err
+	}
 	if err := t.set.checkFeatures(t.App, t.flags); err != nil {
 		return err
 	}
@@ -174,7 +177,7 @@ func (t *training) plan() (err error) {
 	if len(t.losses) == 0 && (given("exchange") || given("proxy-lr")) {
 		return cli.Usagef("--exchange and --proxy-lr belong to a loss: want --loss NAME")
 	}
-	if t.objectives = slices.Concat(t.rules, t.losses); len(t.objectives) == 0 {
+	if len(t.objectives) == 0 {
 		t.objectives = []presets.Objective{{}}
 	}
 	for i := range t.objectives {
