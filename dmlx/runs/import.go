@@ -383,7 +383,7 @@ func (r *readError) Read(p []byte) (int, error) {
 // verify returns an error if the spec of an unpacked run does not have its hash, or its result or checkpoint is
 // damaged.
 func (s *Store) verify(hash string) error {
-	if err := checkDirectory(s.Path(hash), hash); err != nil {
+	if _, err := checkDirectory(s.Path(hash), hash); err != nil {
 		return err
 	}
 	r, err := s.read(hash)

@@ -83,7 +83,7 @@ func (r *Result) sum() (string, error) {
 	return durable.SumOf(c)
 }
 
-// errNewer is the error for a result with unknown fields: a newer program wrote it, and it is not damaged.
+// errNewer is the error for a result or a spec with unknown fields: a newer program wrote it, and it is not damaged.
 var errNewer = errors.New("was written by a newer version of this program: update to read it")
 
 // parseResult reads a result. It checks its checksum, its hash (hash "" accepts any), and that its files have the names
@@ -96,7 +96,7 @@ func parseResult(raw []byte, hash string) (*Result, error) {
 	switch sum, err := r.sum(); {
 	case err != nil:
 		return nil, err
-	case sum != r.Sum && !knowsAllFields(raw):
+	case sum != r.Sum && !knowsAllFields(raw, new(Result)):
 		return nil, errNewer
 	case sum != r.Sum:
 		return nil, errors.New("is damaged: wrong checksum")
@@ -113,9 +113,9 @@ func parseResult(raw []byte, hash string) (*Result, error) {
 	return &r, nil
 }
 
-// knowsAllFields reports whether this program knows all fields of a result.
-func knowsAllFields(raw []byte) bool {
+// knowsAllFields reports whether this program knows all fields of the JSON of a value, which it reads into v.
+func knowsAllFields(raw []byte, v any) bool {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	return d.Decode(new(Result)) == nil
+	return d.Decode(v) == nil
 }

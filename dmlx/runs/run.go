@@ -119,7 +119,7 @@ func runTasks(
 // another run is set aside.
 func (s *Store) prepareDirectory(hash string, spec Spec) (dir string, err error) {
 	dir = s.Path(hash)
-	if err := checkDirectory(dir, hash); err != nil {
+	if _, err := checkDirectory(dir, hash); err != nil {
 		var bad *unusable
 		if !errors.As(err, &bad) {
 			return "", err
@@ -148,29 +148,34 @@ func (s *Store) dataOptions(ctx context.Context, spec Spec, progress func(Progre
 	}}
 }
 
-// checkDirectory returns an [unusable] error if a directory exists and is not that of the run. A directory without a
-// spec passes while it has no checkpoint: a process was killed just after it created the directory.
-func checkDirectory(dir, hash string) error {
+// checkDirectory returns the spec in the directory of a run, the zero spec if it is not known, and an [unusable] error
+// if the directory exists and is not that of the run. A directory without a spec passes while it has no checkpoint: a
+// process was killed just after it created the directory.
+func checkDirectory(dir, hash string) (spec Spec, err error) {
 	if _, err := listFiles(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return spec, err
 	}
-	raw, err := durable.ReadAtMost(filepath.Join(dir, specFile), durable.MaxText)
+	path := filepath.Join(dir, specFile)
+	raw, err := durable.ReadAtMost(path, durable.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, train.CheckpointDir, train.CheckpointFile)); err == nil {
-			return &unusable{fmt.Errorf("contains a checkpoint but no %s", specFile)}
+			return spec, &unusable{fmt.Errorf("contains a checkpoint but no %s", specFile)}
 		}
-		return nil
+		return spec, nil
 	} else if err != nil {
-		return err
+		return spec, err
 	}
-	var spec Spec
 	if err := durable.ParseJSON(raw, &spec); err != nil {
-		return &unusable{fmt.Errorf("contains a damaged %s: %w", specFile, err)}
+		return Spec{}, &unusable{fmt.Errorf("contains a damaged %s: %w", specFile, err)}
 	}
-	if have := spec.Hash(); have != hash {
-		return &unusable{fmt.Errorf("does not belong here: its spec has the hash %s", have)}
+	switch have := spec.Hash(); {
+	case have == hash:
+		return spec, nil
+	case !knowsAllFields(raw, new(Spec)):
+		return spec, fmt.Errorf("%s %w", path, errNewer)
+	default:
+		return Spec{}, &unusable{fmt.Errorf("does not belong here: its spec has the hash %s", have)}
 	}
-	return nil
 }
 
 // Machine returns the name of the processor, the number of cores that Go uses, and the operating system.

@@ -226,7 +226,7 @@ func (s *Store) readSummary(hash string) (*Result, error) {
 // Entry describes a run of the store, finished or not.
 type Entry struct {
 	Hash   string
-	Spec   Spec
+	Spec   Spec    // The zero spec if the run cannot be used and its spec is not known either.
 	Result *Result // nil if the run is unfinished.
 	Epoch  int     // Completed epochs of an unfinished run.
 	Bad    string  // Why the run cannot be used; "" if it can.
@@ -285,23 +285,21 @@ func (s *Store) hashes() ([]string, error) {
 func (s *Store) Entry(hash string) Entry { return s.entry(hash, s.read) }
 
 func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entry {
-	e := Entry{Hash: hash}
 	r, err := read(hash)
-	switch {
-	case err == nil:
-		e.Result, e.Spec = r, r.Spec
-	case errors.Is(err, fs.ErrNotExist):
-		raw, err := durable.ReadAtMost(filepath.Join(s.Path(hash), specFile), durable.MaxText)
-		if err == nil {
-			err = durable.ParseJSON(raw, &e.Spec)
-		}
-		if err != nil {
-			e.Bad = "no readable " + specFile
+	if err == nil {
+		return Entry{Hash: hash, Spec: r.Spec, Result: r}
+	}
+	spec, bad := checkDirectory(s.Path(hash), hash)
+	e := Entry{Hash: hash, Spec: spec}
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = bad; err == nil && spec.Data == "" {
+			err = fmt.Errorf("contains no %s", specFile)
 		}
 		if c, err := train.ReadCheckpoint(s.Path(hash)); err == nil {
 			e.Epoch = c.Epoch
 		}
-	default:
+	}
+	if err != nil {
 		e.Bad = err.Error()
 	}
 	return e
@@ -350,6 +348,9 @@ func (s *Store) Get(hash string) (*Result, error) {
 		}
 		if r, ok := bundled[hash]; ok {
 			return r, nil
+		}
+		if _, err := checkDirectory(s.Path(hash), hash); err != nil {
+			return nil, fmt.Errorf("run %s: %w", hash, err)
 		}
 		return nil, fmt.Errorf("run %s is not finished", hash)
 	} else if err != nil {

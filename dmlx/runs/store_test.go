@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,6 +39,57 @@ func TestPut(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".put-*")); len(left) > 0 || len(*warnings) > 0 {
 		t.Errorf("left over: %v, %q", left, *warnings)
+	}
+}
+
+// A run that cannot be used says why, and shows the spec where it is known.
+func TestUnusableEntries(t *testing.T) {
+	t.Parallel()
+	raw, err := json.Marshal(tiny())
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit := func(old, new string) string { return strings.Replace(string(raw), old, new, 1) }
+	for name, c := range map[string]struct {
+		spec, result string // The contents of files; "" has none.
+		bad          string
+		known        bool
+	}{
+		"unfinished":     {spec: string(raw), known: true},
+		"damaged spec":   {spec: "{", bad: "contains a damaged spec.json: unexpected end"},
+		"edited spec":    {spec: edit("cos/con", "cos/new"), bad: "does not belong here: its spec has the hash"},
+		"newer spec":     {spec: edit("{", `{"warmup":3,`), bad: "spec.json was written by a newer version", known: true},
+		"no spec":        {bad: "contains no spec.json"},
+		"damaged result": {spec: string(raw), result: "{", bad: "result.json is damaged", known: true},
+		"both damaged":   {spec: "[]", result: "{", bad: "result.json is damaged"},
+	} {
+		s, warnings := testStore(t)
+		hash := tiny().Hash()
+		if name == "newer spec" { // Its hash is of all its fields.
+			hash = "0123456789ab"
+		}
+		if err := os.Mkdir(s.Path(hash), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{specFile: c.spec, resultFile: c.result} {
+			if text != "" && os.WriteFile(filepath.Join(s.Path(hash), file), []byte(text), 0o600) != nil {
+				t.Fatal(file)
+			}
+		}
+		e := s.Entry(hash)
+		if (e.Bad == "") != (c.bad == "") || !strings.Contains(e.Bad, c.bad) {
+			t.Errorf("%s: %q, want …%s…", name, e.Bad, c.bad)
+		}
+		if known := e.Spec.Seed == tiny().Seed && e.Spec.LR == tiny().LR; known != c.known || !known && e.Spec.Data != "" {
+			t.Errorf("%s: spec %+v", name, e.Spec)
+		}
+		if _, err := s.Get(hash); err == nil || !strings.Contains(err.Error(), hash) ||
+			!strings.Contains(err.Error(), c.bad) && name != "no spec" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(*warnings) > 0 {
+			t.Errorf("%s: %q", name, *warnings)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -38,13 +39,23 @@ func TestRunsMoveBetweenStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"no readable spec.json":                          {"show", "0123456789ab"},
+		"cannot be used: contains a damaged spec.json":   {"show", "0123456789ab"},
 		"bundled with the program and cannot be removed": {"remove", hash, "077c9ae1dfc0"},
 		"is only a result bundled with the program":      {"export", "077c9ae1dfc0", "--out", file + ".2"},
 	} {
 		if code, out, err := invoke(t, append([]string{"runs"}, args...)...); code != 1 || out != "" ||
 			!strings.Contains(err, want) {
 			t.Errorf("%q: %d %s %s", args, code, out, err)
+		}
+	}
+	unknown := regexp.MustCompile(`\n0123456789ab  (\?  +){5}–  +unusable *\n[^$]*\n` +
+		`run 0123456789ab cannot be used: contains a damaged spec.json`)
+	if _, out, _ := invoke(t, "runs", "list"); !unknown.MatchString(out) {
+		t.Errorf("listed as %s", out)
+	}
+	for _, r := range object(t, "runs", "list")["runs"].([]any) {
+		if r := r.(map[string]any); (r["spec"] == nil) != (r["state"] == "unusable") {
+			t.Errorf("listed as %v", r)
 		}
 	}
 	if r := object(t, "runs", "show", hash); r["run"] != hash {

@@ -210,9 +210,9 @@ func completeRun(a *cli.App) completer {
 			if len(out) == most {
 				break
 			}
-			spec := store.Entry(e.Name()).Spec
-			about := fmt.Sprintf("%s on %s, seed %d", spec.Objective.String(), cmp.Or(spec.Data, "?"), spec.Seed)
-			out = append(out, cobra.CompletionWithDesc(e.Name(), about))
+			run := store.Entry(e.Name())
+			about := fmt.Sprintf("%s on %s, seed %d", run.Spec.Objective.String(), run.Spec.Data, run.Spec.Seed)
+			out = append(out, cobra.CompletionWithDesc(run.Hash, cmp.Or(run.Bad, about)))
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	}

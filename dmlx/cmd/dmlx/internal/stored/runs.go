@@ -138,9 +138,9 @@ type listed struct {
 	Dir    string       `json:"dir"`
 	State  string       `json:"state"` // finished, diverged, unfinished, unusable, or bundled.
 	Why    string       `json:"why,omitempty"`
-	Epoch  int          `json:"epoch"` // Number of finished epochs.
-	Preset string       `json:"preset"`
-	Spec   runs.Spec    `json:"spec"`
+	Epoch  int          `json:"epoch"`  // Number of finished epochs.
+	Preset string       `json:"preset"` // "" without a spec.
+	Spec   *runs.Spec   `json:"spec"`   // nil if an unusable run has none that can be read.
 	Result *runs.Result `json:"result,omitempty"`
 }
 
@@ -161,13 +161,15 @@ func listRuns(a *cli.App, store *runs.Store, alsoBundled bool) error {
 		}
 	}
 	out := make([]listed, len(entries))
+	bad := ""
 	rows := []string{"run\tdata\trule or loss\tseed\tlr\tpreset\tR@1\tstate\tbackend\tdate"}
 	for i, e := range entries {
-		l := listed{Run: e.Hash, Dir: store.Path(e.Hash), State: "unfinished", Epoch: e.Epoch, Spec: e.Spec, Result: e.Result}
+		l := listed{Run: e.Hash, Dir: store.Path(e.Hash), State: "unfinished", Epoch: e.Epoch, Result: e.Result}
 		recall, backend, date := "–", "", ""
 		switch {
 		case e.Bad != "":
 			l.State, l.Why = "unusable", e.Bad
+			bad += fmt.Sprintf("\nrun %s cannot be used: %s", e.Hash, e.Bad)
 		case e.Result != nil:
 			l.State, l.Epoch = "finished", e.Spec.Epochs
 			if e.Result.Diverged != "" {
@@ -181,17 +183,19 @@ func listRuns(a *cli.App, store *runs.Store, alsoBundled bool) error {
 				l.Dir, l.State = "", "bundled"
 			}
 		}
-		l.Preset = presets.Of(e.Spec)
+		about := "?\t?\t?\t?\t?"
+		if s := e.Spec; s.Data != "" {
+			l.Preset, l.Spec = presets.Of(s), &s
+			about = fmt.Sprintf("%s\t%s\t%d\t%g\t%s", s.DataName(), s.Objective.String(), s.Seed, s.LR, l.Preset)
+		}
 		state := l.State
 		if state == "unfinished" {
 			state = fmt.Sprintf("epoch %d/%d", e.Epoch, e.Spec.Epochs)
 		}
 		out[i] = l
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%g\t%s\t%s\t%s\t%s\t%s",
-			e.Hash, e.Spec.DataName(), e.Spec.Objective.String(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend,
-			date))
+		rows = append(rows, strings.Join([]string{e.Hash, about, recall, state, backend, date}, "\t"))
 	}
-	body := text.Table(rows...)
+	body := strings.TrimSuffix(text.Table(rows...)+"\n"+bad, "\n")
 	if len(entries) == 0 {
 		body = "no runs in " + store.Dir
 	}
