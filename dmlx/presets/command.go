@@ -24,8 +24,11 @@ func WithCommand(err error) error {
 
 // TrainCommand returns the command that trains a spec, or a sentence if no command can.
 func TrainCommand(s runs.Spec) string {
-	if _, err := s.ParsedRule(); err != nil && s.Loss == "" {
-		return "train the custom rule by runs.Run in your program"
+	if s.Custom() {
+		return "train its own rule or loss by runs.Run in your program"
+	}
+	if _, err := s.Parsed(); err != nil {
+		return fmt.Sprintf("use the version of the program that has its rule or loss (%v)", err)
 	}
 	preset, sizes, found := sizeFlags(s)
 	if !found || s.HasFeatures() || s.HeldOut != 0 || s.Decay != 0 { // The command has no flags for these.

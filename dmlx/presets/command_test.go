@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -73,7 +74,14 @@ func TestTrainCommand(t *testing.T) {
 		plain + " --epochs 2 --augment 'flip'": func(s *runs.Spec) {
 			s.Epochs, s.Augment, s.Pad = 2, "flip", 0
 		},
-		"train its spec by runs.Run":                                 func(s *runs.Spec) { s.Decay = 0.8 },
+		"train its spec by runs.Run": func(s *runs.Spec) { s.Decay = 0.8 },
+		"train its own rule or loss by runs.Run in your program": func(s *runs.Spec) {
+			s.Objective = objectives.Objective{Loss: "mine#0123abcd"}
+		},
+		"use the version of the program that has its rule or loss (rule \"cos/new/con\": no pair weight \"new\"; there are " +
+			"con, euc, lin, lin-ms, sig, sig-ms)": func(s *runs.Spec) {
+			s.Objective = objectives.Objective{Rule: "cos/new/con"}
+		},
 		plain + " --weights FILE, with the weights of digest 0123":   func(s *runs.Spec) { s.WeightsDigest = "0123" },
 		strings.Replace(plain, "minicar", "'/some photos/birds'", 1): func(s *runs.Spec) { s.Data = "/some photos/birds" },
 	} {
