@@ -326,3 +326,35 @@ func key(c *draw.Canvas, entries []keyed, room vg.Length) {
 	}
 	c.Max.Y -= room
 }
+
+// legend is names behind marks, in lines that begin at the left.
+type legend struct {
+	width, mark, after, line vg.Length // At most; the room of a mark and that after a name; from a line to the next one.
+	end                      vg.Point  // Of the last line so far, to the right and down.
+	reach                    vg.Length // The width of the widest line.
+	entries                  []func(c draw.Canvas, from vg.Point)
+}
+
+// add adds a name, and what draws its mark to the right of a point.
+func (l *legend) add(name Markup, mark func(c draw.Canvas, at vg.Point)) {
+	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	room := l.mark + s.Width(name)
+	if l.end.X > 0 && l.end.X+room > l.width {
+		l.end = pt(0, l.end.Y+l.line)
+	}
+	place := pt(l.end.X, -l.end.Y)
+	l.entries = append(l.entries, func(c draw.Canvas, from vg.Point) {
+		at := from.Add(place)
+		mark(c, at)
+		write(c, s, at.X+l.mark, at.Y, name)
+	})
+	l.end.X += room + l.after
+	l.reach = max(l.reach, l.end.X)
+}
+
+// draw draws the legend from a point at the left of its first line.
+func (l *legend) draw(c draw.Canvas, from vg.Point) {
+	for _, draw := range l.entries {
+		draw(c, from)
+	}
+}

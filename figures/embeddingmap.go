@@ -19,7 +19,6 @@ import (
 
 	ximage "golang.org/x/image/draw"
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -49,16 +48,15 @@ type MapPoint struct {
 // class are marked. Without scripts the block is the figure.
 type EmbeddingMap struct {
 	*Figure
-	points     []MapPoint
-	thumb      func(i int) image.Image
-	limits     [4]float64                          // Least and largest X, then Y.
-	side, over vg.Length                           // Of the area of the points, and the room above it.
-	laid       func(width vg.Length) *EmbeddingMap // The map for another width.
+	points []MapPoint
+	thumb  func(i int) image.Image
+	count  map[MapKind]int
+	limits [4]float64 // Least and largest X, then Y.
 }
 
 const (
-	// mapSide is the side of the area of the points, mapLeft the room beside it, mapLine that of a line above it.
-	mapSide, mapLeft, mapLine = vg.Length(400), vg.Length(40), vg.Length(18)
+	// mapSide is the side of the area of the points, mapLeft and mapEnd the room beside it, mapLine that of a line above.
+	mapSide, mapLeft, mapEnd, mapLine = vg.Length(400), vg.Length(40), vg.Length(8), vg.Length(18)
 	// mapThumbs is the largest number of images in an HTML map, spriteBytes the largest file of them, mapBytes the
 	// largest map.
 	mapThumbs   = 1200
@@ -100,59 +98,52 @@ func NewEmbeddingMap(
 		setAxis(axis, middle-half, middle+half, roundStep(half/2))
 	}
 	plotted.Add(lightGrid(), mapDots(points))
-	type entry struct {
-		kind  MapKind
-		name  string
-		place vg.Point
-	}
-	name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-	var laid func(width vg.Length) *EmbeddingMap
-	laid = func(width vg.Length) *EmbeddingMap {
-		const under, beside = vg.Length(32), vg.Length(8)
-		m := &EmbeddingMap{points: points, thumb: thumb, over: mapLine, side: width - 2*margin - mapLeft - beside, laid: laid,
-			limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
-		// A label that is wider than the area would move it.
+	m := &EmbeddingMap{points: points, thumb: thumb, count: count,
+		limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
+	m.Figure = laid(2*margin+mapLeft+mapSide+mapEnd, func(width vg.Length) *Figure {
+		const under = vg.Length(32)
+		area, key := m.area(width, 0, 0), m.key(width)
+		side := area.Size().X
 		drawn := *plotted
-		lines := broken(drawn.X.Label.TextStyle, x, m.side)
+		lines := broken(drawn.X.Label.TextStyle, x, side) // A label that is wider than the area would move it.
 		drawn.X.Label.Text = strings.Join(lines, "\n")
-		below := under + labelSize*1.15*vg.Length(len(lines)-1)
-		var key []entry // In lines that end where the area does.
-		at := pt(0, mapLine/2)
-		for _, e := range []entry{{kind: MapRight, name: "its class is nearest"},
-			{kind: MapWrong, name: "another class is nearest"}, {kind: MapLone, name: "no match"},
-			{kind: MapGallery, name: "gallery"}} {
-			if count[e.kind] == 0 {
-				continue
-			}
-			e.name = fmt.Sprintf("%s: %d", e.name, count[e.kind])
-			if at.X > 0 && at.X+10+name.Width(e.name) > m.side {
-				at, m.over = pt(0, at.Y+12), m.over+12
-			}
-			e.place = at.Add(pt(4, 0))
-			key, at.X = append(key, e), at.X+10+name.Width(e.name)+14
-		}
-		m.Figure = &Figure{
-			Width: width, Height: 2*margin + m.over + m.side + below + noteRoom(provenance),
+		return &Figure{
+			Width:  width,
+			Height: 2*margin - area.Min.Y + under + labelSize*1.15*vg.Length(len(lines)-1) + noteRoom(provenance),
 			Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
 				"%d one of another class, %d have no match.", len(points), count[MapRight], count[MapWrong], count[MapLone]),
-			Provenance: provenance, lay: func(width vg.Length) *Figure { return laid(width).Figure },
+			Provenance: provenance,
 			panels: func(c draw.Canvas) {
-				drawPlot(&drawn, around(&drawn, c, m.area(c.Min.X, c.Max.Y)))
-				for _, e := range key {
-					at := pt(c.Min.X+mapLeft+e.place.X, c.Max.Y-e.place.Y)
-					drawMapPoint(c, e.kind, at)
-					write(c, name, at.X+6, at.Y, e.name)
-				}
+				drawPlot(&drawn, around(&drawn, c, m.area(width, c.Min.X, c.Max.Y)))
+				key.draw(c, pt(c.Min.X+mapLeft, c.Max.Y-mapLine/2))
 			},
 		}
-		return m
-	}
-	return laid(2*margin + mapLeft + mapSide + 8), nil
+	})
+	return m, nil
 }
 
-// area returns the area of the points of a map whose panel has its top left corner at a point.
-func (m *EmbeddingMap) area(x, y vg.Length) vg.Rectangle {
-	return rect(x+mapLeft, y-m.over-m.side, x+mapLeft+m.side, y-m.over)
+// key returns the legend above the area of the points in a map of a width.
+func (m *EmbeddingMap) key(width vg.Length) legend {
+	l := legend{width: width - 2*margin - mapLeft - mapEnd, mark: 10, after: 14, line: 12}
+	for _, k := range []struct {
+		kind MapKind
+		name string
+	}{{MapRight, "its class is nearest"}, {MapWrong, "another class is nearest"}, {MapLone, "no match"},
+		{MapGallery, "gallery"}} {
+		if n := m.count[k.kind]; n > 0 {
+			l.add(fmt.Sprintf("%s: %d", k.name, n), func(c draw.Canvas, at vg.Point) {
+				drawMapPoint(c, k.kind, at.Add(pt(4, 0)))
+			})
+		}
+	}
+	return l
+}
+
+// area returns the area of the points in a map of a width whose panel has its top left corner at a point.
+func (m *EmbeddingMap) area(width, x, y vg.Length) vg.Rectangle {
+	key := m.key(width)
+	y -= mapLine + key.end.Y
+	return rect(x+mapLeft, y-key.width, x+mapLeft+key.width, y)
 }
 
 // mapDots draws points, wrong ones last and so on top.
@@ -253,11 +244,12 @@ func (m *EmbeddingMap) input(taken int) ([]byte, error) {
 		}
 		return class[name]
 	}
-	data := m.area(margin, m.height()-margin)
+	data := m.area(m.Width, margin, m.height()-margin)
+	side := data.Size()
 	for _, i := range shown {
 		p := m.points[i]
-		x := data.Min.X + m.side*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
-		y := data.Min.Y + m.side*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
+		x := data.Min.X + side.X*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
+		y := data.Min.Y + side.Y*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
 		d.X = append(d.X, int(math.Round(1e4*float64(x/m.Width))))
 		d.Y = append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
 		d.Class = append(d.Class, number(p.Class))

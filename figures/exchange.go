@@ -122,7 +122,7 @@ func ExchangeGains(ours scores.Table, provenance string) (*Figure, error) {
 		Width: vg.Points(300 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt,
 		Provenance: provenance,
 		panels: func(c draw.Canvas) {
-			c.Max.Y -= 20 + gridKeys(c, keys)
+			gridKeys(&c, keys, 20)
 			drawRow(c, panels, 14)
 		},
 	}, nil

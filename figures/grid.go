@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/recorder"
 )
 
 // GridSet is the full grid of rules on a data set: all combinations of directions, pair weights and triplet weights.
@@ -84,11 +83,11 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 		blocks := vg.Length(min(len(s.Directions), 2))
 		own = max(own, gridLeft+blocks*(gridMost*vg.Length(len(s.Triplets))+gridGap)-gridGap+barRoom+8)
 	}
-	none := draw.Canvas{Canvas: new(recorder.Canvas)}
-	own = max(own, gridLegend(none, math.Inf(1), sets).X)
+	own = max(own, gridLeft+gridLegend(sets, vg.Length(math.Inf(1))).reach)
 	return laid(own+2*margin, func(width vg.Length) *Figure {
-		more := gridLegend(none, float64(width-2*margin), sets).Y
-		height := gridKey + more + noteRoom(provenance)
+		key := gridLegend(sets, width-2*margin-gridLeft)
+		head := gridKey + key.end.Y
+		height := head + noteRoom(provenance)
 		for _, s := range sets {
 			height += s.within(width).height()
 		}
@@ -98,8 +97,8 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 				"triplet weights." + words.String(),
 			Provenance: provenance,
 			panels: func(c draw.Canvas) {
-				gridLegend(c, float64(c.Max.X), sets)
-				top := c.Max.Y - gridKey - more
+				key.draw(c, pt(c.Min.X+gridLeft, c.Max.Y-8))
+				top := c.Max.Y - head
 				for _, s := range sets {
 					blocks := s.within(width)
 					blocks.draw(c, top)
@@ -189,19 +188,11 @@ func (s GridSet) words() string {
 	return out + "."
 }
 
-// gridLegend draws the names of the frames, which all data sets share, in lines that end at x = right. It returns where
-// the longest ends, and the height of all lines but the first.
-func gridLegend(c draw.Canvas, right float64, sets []GridSet) (end vg.Point) {
-	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-	x, y := c.Min.X+gridLeft, c.Max.Y-8
-	entry := func(name string, paint func(r vg.Rectangle)) {
-		if x > c.Min.X+gridLeft && float64(x+21+s.Width(name)) > right {
-			x, y, end.Y = c.Min.X+gridLeft, y-14, end.Y+14
-		}
-		paint(rect(x, y-5, x+16, y+5))
-		write(c, s, x+21, y, name)
-		x += 21 + s.Width(name) + 18
-		end.X = max(end.X, x)
+// gridLegend returns the legend of a width: the names of the frames, which all data sets share.
+func gridLegend(sets []GridSet, width vg.Length) legend {
+	l := legend{width: width, mark: 21, after: 18, line: 14}
+	entry := func(name string, paint func(c draw.Canvas, r vg.Rectangle)) {
+		l.add(name, func(c draw.Canvas, at vg.Point) { paint(c, rect(at.X, at.Y-5, at.X+16, at.Y+5)) })
 	}
 	var most []GridMark
 	missing, diverged := 0, 0
@@ -213,15 +204,15 @@ func gridLegend(c draw.Canvas, right float64, sets []GridSet) (end vg.Point) {
 		missing, diverged = missing+absent, diverged+lost
 	}
 	for i, m := range most {
-		entry(m.Name, func(r vg.Rectangle) { gridFrame(c, r, i) })
+		entry(m.Name, func(c draw.Canvas, r vg.Rectangle) { gridFrame(c, r, i) })
 	}
 	if missing > 0 {
-		entry("no run yet", func(r vg.Rectangle) { gridEmpty(c, r) })
+		entry("no run yet", gridEmpty)
 	}
 	if diverged > 0 {
-		entry("diverged", func(r vg.Rectangle) { gridCross(c, r) })
+		entry("diverged", gridCross)
 	}
-	return end
+	return l
 }
 
 func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {

@@ -72,7 +72,7 @@ func gridPanels(rows [][]*plot.Plot, height vg.Length, keys [][]keyed, alt, prov
 		panels: func(canvas draw.Canvas) {
 			for i, row := range stack(canvas, gap, len(rows)) {
 				if keys != nil {
-					row.Max.Y -= head + gridKeys(row, keys[i])
+					gridKeys(&row, keys[i], head)
 				}
 				drawRow(row, rows[i], 18)
 			}
@@ -216,9 +216,9 @@ func (p GridProfile) panel(data string) *plot.Plot {
 	return out
 }
 
-// gridKeys draws the legend of the lines above a row, in smaller letters where it is narrow, and below each
-// other where it is narrower still. It returns the height of all rows but the first.
-func gridKeys(c draw.Canvas, lines []keyed) (more vg.Length) {
+// gridKeys draws the legend of the lines above a row, in smaller letters where it is narrow, and in several lines where
+// it is narrower still. It takes their room from the canvas as [key] does.
+func gridKeys(c *draw.Canvas, lines []keyed, room vg.Length) {
 	s := aligned(style(labelSize, ink), draw.XLeft, draw.YCenter)
 	width := func() (total vg.Length) {
 		for _, l := range lines {
@@ -231,17 +231,17 @@ func gridKeys(c draw.Canvas, lines []keyed) (more vg.Length) {
 	}
 	total := width()
 	if n := len(lines); n > 1 && total+2*vg.Length(n-1) > c.Max.X-c.Min.X {
-		more = 12 + gridKeys(c, lines[:n/2])
-		c.Max.Y -= more
-		return more + gridKeys(c, lines[n/2:])
+		gridKeys(c, lines[:n/2], 12)
+		gridKeys(c, lines[n/2:], room)
+		return
 	}
 	gap := min(10, max(2, (c.Max.X-c.Min.X-total)/vg.Length(max(len(lines)-1, 1))))
 	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
 	for _, l := range lines {
 		c.StrokeLines(stroke(l.color, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
-		dot(c, l.color, vg.Points(2.7), l.shape, x+7.5, y)
-		write(c, s, x+18, y, l.name)
+		dot(*c, l.color, vg.Points(2.7), l.shape, x+7.5, y)
+		write(*c, s, x+18, y, l.name)
 		x += 19 + s.Width(l.name) + gap
 	}
-	return 0
+	c.Max.Y -= room
 }

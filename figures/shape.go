@@ -48,9 +48,6 @@ func (s Style) Apply(o Output) (Output, error) {
 		return &out, err
 	case *EmbeddingMap:
 		out := *of
-		if s.Width != 0 {
-			out = *of.laid(s.Width)
-		}
 		out.Figure, err = of.Figure.in(s)
 		return &out, err
 	}

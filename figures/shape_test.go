@@ -261,7 +261,7 @@ func TestStyleOfPictures(t *testing.T) {
 	if err := json.Unmarshal(raw, &d); err != nil {
 		t.Fatal(err)
 	}
-	data := m.area(margin, m.height()-margin)
+	data := m.area(m.Width, margin, m.height()-margin)
 	on := m.on(new(recorder.Canvas))
 	m.Draw(draw.Canvas{Canvas: on, Rectangle: rect(0, 0, m.Width, m.height())})
 	for _, l := range on.labels {
