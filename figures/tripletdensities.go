@@ -40,8 +40,9 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 	}
 	words := []string{"Figure 5. Triplets on the diagram of S_ap and S_an."}
 	least, most, low := math.Inf(1), 0.0, 1.0
-	panels := make([][]densityPanel, len(rows))
+	block := densityBlock{titles: columns, panels: make([][]densityPanel, len(rows))}
 	for i, row := range rows {
+		block.names = append(block.names, row.Title)
 		if len(row.Panels) != len(columns) {
 			return nil, fmt.Errorf("figure 5, %s: %d panels for %d columns; want one for each", Plain(row.Title),
 				len(row.Panels), len(columns))
@@ -60,7 +61,7 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 					low = min(low, p.similarity(cell%p.side), p.similarity(cell/p.side))
 				}
 			}
-			panels[i] = append(panels[i], p)
+			block.panels[i] = append(block.panels[i], p)
 			words = append(words, fmt.Sprintf("%s, %s: S_ap above 0.9 in %s, S_an as well in %s.", Plain(row.Title),
 				Plain(columns[j]), percent(d.Edge), percent(d.Corner)))
 		}
@@ -71,11 +72,7 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 	low = max(-1, math.Floor(low*10+1e-9)/10)
 	colors := logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps,
 		high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
-	own := densities{panels: panels, heads: make([][]Markup, len(rows)), colors: colors, low: low, step: 0.2}
-	own.heads[0] = columns
-	for _, row := range rows {
-		own.names = append(own.names, row.Title)
-	}
+	own := densities{blocks: []densityBlock{block}, colors: colors, low: low, step: 0.2}
 	// Squares are a whole number of PNG pixels wide, so that their edges are sharp.
 	const pixel, beside = vg.Inch / PNGResolution, 2*margin + densityName + densityAxis
 	squares := math.Round((1 - low) / 2 * 100)
@@ -107,9 +104,7 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 
 // densities is a layout of panels.
 type densities struct {
-	panels    [][]densityPanel // In lines.
-	names     []Markup         // Of the lines.
-	heads     [][]Markup       // Of the panels of a line; nil for a line that goes on with those above it.
+	blocks    []densityBlock // Below each other.
 	colors    logBar
 	low, step float64 // The least similarity, and that from tick to tick.
 	side      vg.Length
@@ -117,26 +112,32 @@ type densities struct {
 	below     bool // Whether the color bar is below them.
 }
 
+// densityBlock is lines of panels that share their axes, with a title above each column and a name beside each line.
+type densityBlock struct {
+	titles, names []Markup
+	panels        [][]densityPanel
+}
+
 const (
 	densityGap, densityTitle, densityName = vg.Length(9), vg.Length(21), vg.Length(21)
 	densityAxis, densityNumbers           = vg.Length(36), vg.Length(22)
 )
 
-// turned returns the layout whose lines are the columns, with at most n of the lines side by side.
+// turned returns the layout whose lines are the columns of the only block, with at most n of its lines side by side.
 func (d densities) turned(n int) densities {
-	out := densities{colors: d.colors, low: d.low, step: d.step, above: true, below: true}
-	for from := 0; from < len(d.panels); from += n {
-		to := min(from+n, len(d.panels))
-		out.heads = append(append(out.heads, d.names[from:to]), make([][]Markup, len(d.heads[0])-1)...)
-		for j, name := range d.heads[0] {
-			var line []densityPanel
-			for _, of := range d.panels[from:to] {
-				line = append(line, of[j])
+	of := d.blocks[0]
+	d.blocks, d.above, d.below = nil, true, true
+	for from := 0; from < len(of.names); from += n {
+		to := min(from+n, len(of.names))
+		b := densityBlock{titles: of.names[from:to], names: of.titles, panels: make([][]densityPanel, len(of.titles))}
+		for _, line := range of.panels[from:to] {
+			for j, panel := range line {
+				b.panels[j] = append(b.panels[j], panel)
 			}
-			out.panels, out.names = append(out.panels, line), append(out.names, name)
 		}
+		d.blocks = append(d.blocks, b)
 	}
-	return out
+	return d
 }
 
 // line returns the height of a line.
@@ -148,63 +149,57 @@ func (d densities) line() vg.Length {
 }
 
 func (d densities) height() vg.Length {
-	parts, bar := vg.Length(0), vg.Length(0)
-	for _, head := range d.heads {
-		if head != nil {
-			parts++
-		}
+	height := -densityGap
+	for _, b := range d.blocks {
+		height += densityTitle + vg.Length(len(b.panels))*d.line() + densityAxis
 	}
 	if d.below {
-		bar = 30
+		height += 30
 	}
-	return parts*(densityTitle+densityAxis) + vg.Length(len(d.panels))*d.line() - densityGap + bar
+	return height
 }
 
 func (d densities) draw(c draw.Canvas) {
-	var data, last draw.Canvas
-	above := vg.Length(0) // The room of titles and axes.
-	for i, line := range d.panels {
-		if d.heads[i] != nil {
-			if above += densityTitle; i > 0 {
-				above += densityAxis
+	name := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
+	name.Rotation = math.Pi / 2
+	data, top := c, c.Max.Y
+	for _, b := range d.blocks {
+		top -= densityTitle
+		for i, line := range b.panels {
+			for j, panel := range line {
+				p := newPlot("", "", "")
+				squareAxes(p, d.low, 1, d.step)
+				p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
+				if i == 0 {
+					p.Title.Text = b.titles[j]
+				}
+				if i < len(b.panels)-1 { // Panels share their axes.
+					p.X.Label.Text, p.X.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
+				}
+				if j > 0 {
+					p.Y.Label.Text, p.Y.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
+				}
+				if panel.layout = &d; d.above {
+					p.Title.Padding += densityNumbers
+				}
+				p.Add(panel)
+				data.Min = pt(c.Min.X+densityName+densityAxis+vg.Length(j)*(d.side+densityGap), top-d.line()+densityGap)
+				data.Max = data.Min.Add(pt(d.side, d.side))
+				drawPlot(p, around(p, c, data.Rectangle))
 			}
+			write(c, name, c.Min.X+densityName/2, data.Center().Y, b.names[i])
+			top -= d.line()
 		}
-		ends := i == len(d.panels)-1 || d.heads[i+1] != nil
-		for j, panel := range line {
-			p := newPlot("", "", "")
-			squareAxes(p, d.low, 1, d.step)
-			p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
-			if d.heads[i] != nil {
-				p.Title.Text = d.heads[i][j]
-			}
-			if !ends { // Panels share their axes.
-				p.X.Label.Text, p.X.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
-			}
-			if j > 0 {
-				p.Y.Label.Text, p.Y.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
-			}
-			if panel.colors, panel.above = d.colors, d.above; d.above {
-				p.Title.Padding += densityNumbers
-			}
-			p.Add(panel)
-			corner := pt(c.Min.X+densityName+densityAxis+vg.Length(j)*(d.side+densityGap),
-				c.Max.Y-above-(d.line()-densityGap)-vg.Length(i)*d.line())
-			data = c
-			data.Rectangle = vg.Rectangle{Min: corner, Max: corner.Add(pt(d.side, d.side))}
-			drawPlot(p, around(p, c, data.Rectangle))
-			if last.Canvas == nil {
-				last = data
-			}
-			last.Max.X, last.Min.Y = max(last.Max.X, data.Max.X), data.Min.Y
-		}
-		s := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
-		s.Rotation = math.Pi / 2
-		write(c, s, c.Min.X+densityName/2, data.Center().Y, d.names[i])
+		top -= densityAxis
 	}
-	if last.Max.Y = c.Max.Y - densityTitle - (d.line() - densityGap - d.side); d.below {
-		last.Min.Y -= densityAxis - 8
+	whole := c // From the first panel to the last one of the longest line.
+	whole.Min = pt(c.Min.X+densityName+densityAxis, data.Min.Y)
+	whole.Max = pt(whole.Min.X+vg.Length(len(d.blocks[0].titles))*(d.side+densityGap)-densityGap,
+		c.Max.Y-densityTitle-d.line()+densityGap+d.side)
+	if d.below {
+		whole.Min.Y -= densityAxis - 8
 	}
-	d.colors.draw(last, c, d.below)
+	d.colors.draw(whole, c, d.below)
 }
 
 // unlabeled removes the labels of ticks.
@@ -220,8 +215,7 @@ type densityPanel struct {
 	Density
 	side   int
 	shares []float64
-	colors logBar
-	above  bool // Whether the numbers are above the panel.
+	layout *densities
 }
 
 // shares returns the number of squares on a side and the share of triplets in each, row by row. Squares that are too
@@ -256,7 +250,7 @@ func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	low := p.X.Min
 	if d.side > 0 {
-		drawSquares(c, p, d.side, func(cell int) color.NRGBA { return d.colors.at(d.shares[cell]) })
+		drawSquares(c, p, d.side, func(cell int) color.NRGBA { return d.layout.colors.at(d.shares[cell]) })
 	}
 	diagonal(c)
 	edge := stroke(Vermilion, 0.7)
@@ -267,7 +261,7 @@ func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
 	s := aligned(style(noteSize, ink), text.XRight, text.YCenter)
 	for i, line := range []string{"both > 0.9:  " + percent(d.Corner), "$S_{ap}$ > 0.9:  " + percent(d.Edge)} {
 		at := pt(c.Min.X+0.76*(c.Max.X-c.Min.X), c.Min.Y+8+11*vg.Length(i))
-		if d.above {
+		if d.layout.above {
 			at = pt(c.Max.X, c.Max.Y+7+10*vg.Length(i))
 		}
 		c.FillText(s, at, line)
