@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -48,8 +47,19 @@ func ClassRecall(provenance string, classes []ClassScore) (*Figure, error) {
 	all.X.Min, all.X.Max = 0.5, float64(len(classes))+0.5
 	all.X.Tick.Marker = every(max(1, roundStep(float64(len(classes))/5)), 1, float64(len(classes)))
 	setAxis(&all.Y, 0, 100, 20)
-	points := curve(len(classes), func(i int) (x, y float64) { return float64(i + 1), classes[i].percent() })
-	all.Add(lightGrid(), classMean(overall), classDots{points})
+	all.Add(lightGrid(), painter(func(c draw.Canvas, _ *plot.Plot, x, y place) {
+		c.StrokeLine2(stroke(quiet, 0.8, 4, 2.5), c.Min.X, y(overall), c.Max.X, y(overall))
+		s := aligned(style(noteSize, quiet), text.XLeft, text.YBottom) // The lowest classes leave room at the left.
+		write(c, s, c.Min.X+4, y(overall)+3, fmt.Sprintf("all queries: %.1f %%", overall))
+		room := (c.Max.X - c.Min.X) / vg.Length(len(classes)) // Many dots are smaller, and without stems.
+		for i, k := range classes {
+			at := pt(x(float64(i+1)), y(k.percent()))
+			if room > 3 {
+				c.StrokeLine2(stroke(SkyBlue, 0.8), at.X, y(0), at.X, at.Y)
+			}
+			dot(c, Blue, max(0.8, min(2.4, 0.45*room)), draw.CircleGlyph{}, at.X, at.Y)
+		}
+	}))
 	worst := classes[:min(worstClasses, len(classes))]
 	var words []string
 	for _, c := range worst {
@@ -65,32 +75,6 @@ func ClassRecall(provenance string, classes []ClassScore) (*Figure, error) {
 			drawWorst(parts[1], worst)
 		},
 	}, nil
-}
-
-// classMean is a line at the recall over all queries, with its value.
-type classMean float64
-
-func (m classMean) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
-	at := y(float64(m))
-	c.StrokeLine2(stroke(quiet, 0.8, 4, 2.5), c.Min.X, at, c.Max.X, at)
-	s := aligned(style(noteSize, quiet), text.XLeft, text.YBottom) // The lowest classes leave room at the left.
-	write(c, s, c.Min.X+4, at+3, fmt.Sprintf("all queries: %.1f %%", float64(m)))
-}
-
-// classDots draws dots on stems. Many dots are drawn smaller.
-type classDots struct{ plotter.XYs }
-
-func (d classDots) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	room := (c.Max.X - c.Min.X) / vg.Length(len(d.XYs))
-	radius := max(0.8, min(2.4, 0.45*room))
-	for _, at := range d.XYs {
-		if room > 3 {
-			c.StrokeLine2(stroke(SkyBlue, 0.8), x(at.X), y(0), x(at.X), y(at.Y))
-		}
-		dot(c, Blue, radius, draw.CircleGlyph{}, x(at.X), y(at.Y))
-	}
 }
 
 // drawWorst lists classes with their counts and a bar for their recall.

@@ -81,7 +81,12 @@ func courses(p *plot.Plot, all bool, groups [][]plotter.XYs, dashes ...vg.Length
 	}
 	for i, g := range groups {
 		if mean := meanCourse(g, all); len(mean) > 0 {
-			p.Add(path(mean, stroke(trainingColor(i), 1.5, dashes...)), runMarks{mean, i})
+			p.Add(path(mean, stroke(trainingColor(i), 1.5, dashes...)),
+				painter(func(c draw.Canvas, _ *plot.Plot, x, y place) { // At most twelve marks.
+					for k := len(mean) - 1; k >= 0; k -= (len(mean) + 11) / 12 {
+						c.DrawGlyphNoClip(runGlyph(i, 2), pt(x(mean[k].X), y(mean[k].Y)))
+					}
+				}))
 		}
 	}
 	return values

@@ -36,10 +36,9 @@ func DensityDifference(provenance string, first, second Markup, pairs ...Density
 	}
 	alt := fmt.Sprintf("Triplet diagrams of %s less %s, in points per square of S_ap and S_an.",
 		Plain(second), Plain(first))
-	panels := make([]*differencePanel, len(pairs))
-	low := 1.0
+	plots, low := make([]square, len(pairs)), 1.0
 	for i, pair := range pairs {
-		p := &differencePanel{values: make([]float64, differenceSquares*differenceSquares)}
+		values := make([]float64, differenceSquares*differenceSquares)
 		for k, d := range []Density{pair.First, pair.Second} {
 			side, shares, err := d.shares(differenceSquares)
 			switch {
@@ -53,31 +52,36 @@ func DensityDifference(provenance string, first, second Markup, pairs ...Density
 					Plain(pair.Title))
 			}
 			for i, share := range shares {
-				p.values[i] += float64(2*k-1) * 100 * share
+				values[i] += float64(2*k-1) * 100 * share
 				if share > 0 {
 					low = min(low, -1+2*float64(min(i/side, i%side))/differenceSquares)
 				}
 			}
 		}
 		moved, most := 0.0, 0.01
-		for _, v := range p.values {
+		for _, v := range values {
 			most = max(most, math.Abs(v))
 			moved += math.Abs(v) / 2
 		}
 		alt += fmt.Sprintf(" %s: %.0f %% of triplets lie elsewhere; the negative is nearer in %.1f and %.1f %%.",
 			Plain(pair.Title), moved, pair.Nearer[0], pair.Nearer[1])
-		p.bar = bar{low: -most, high: most, colors: diverging, label: "points"}
-		p.names, p.nearer = [2]Markup{first, second}, pair.Nearer
-		panels[i] = p
+		b := &bar{low: -most, high: most, colors: diverging, label: "points"}
+		plots[i] = square{newPlot(pair.Title, "", ""), b, barRoom}
+		plots[i].X.LineStyle.Width, plots[i].Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
+		plots[i].Add(painter(func(c draw.Canvas, p *plot.Plot, _, _ place) {
+			drawSquares(c, p, differenceSquares, func(cell int) color.NRGBA { return b.at(values[cell]) })
+			diagonal(c)
+			frame(c, c.Rectangle, stroke(ink, 0.6))
+			s := aligned(style(noteSize, ink), text.XLeft, text.YTop)
+			for i, line := range []string{"negative nearer:", fmt.Sprintf("%s %.1f %%", first, pair.Nearer[0]),
+				fmt.Sprintf("%s %.1f %%", second, pair.Nearer[1])} {
+				write(c, s, c.Min.X+5, c.Max.Y-4-vg.Length(i)*10, strings.TrimSpace(line))
+			}
+		}))
 	}
 	low = min(low, 0.8) // Shows at least a few squares.
-	plots := make([]square, len(pairs))
-	for i, pair := range pairs {
-		p := newPlot(pair.Title, "", "")
-		squareAxes(p, low, 1, roundStep((1-low)/5))
-		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
-		p.Add(panels[i])
-		plots[i] = square{p, &panels[i].bar, barRoom}
+	for _, p := range plots {
+		squareAxes(p.Plot, low, 1, roundStep((1-low)/5))
 	}
 	return &Figure{
 		Width: vg.Length(len(pairs))*vg.Points(282) + 12, Height: vg.Points(268) + noteRoom(provenance), Alt: alt,
@@ -95,25 +99,4 @@ func DensityDifference(provenance string, first, second Markup, pairs ...Density
 			squares(c, plots)
 		},
 	}, nil
-}
-
-// differencePanel is the difference of one pair.
-type differencePanel struct {
-	values []float64 // Percentage points, row by row.
-	nearer [2]float64
-	names  [2]Markup
-	bar    bar
-}
-
-func (d *differencePanel) Plot(c draw.Canvas, p *plot.Plot) {
-	drawSquares(c, p, differenceSquares, func(cell int) color.NRGBA { return d.bar.at(d.values[cell]) })
-	diagonal(c)
-	frame(c, c.Rectangle, stroke(ink, 0.6))
-	s := aligned(style(noteSize, ink), text.XLeft, text.YTop)
-	for i, line := range []string{
-		"negative nearer:", fmt.Sprintf("%s %.1f %%", d.names[0], d.nearer[0]),
-		fmt.Sprintf("%s %.1f %%", d.names[1], d.nearer[1]),
-	} {
-		write(c, s, c.Min.X+5, c.Max.Y-4-vg.Length(i)*10, strings.TrimSpace(line))
-	}
 }

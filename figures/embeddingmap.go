@@ -97,7 +97,15 @@ func NewEmbeddingMap(
 		middle := (s.low + s.high) / 2
 		setAxis(axis, middle-half, middle+half, roundStep(half/2))
 	}
-	plotted.Add(lightGrid(), mapDots(points))
+	plotted.Add(lightGrid(), painter(func(c draw.Canvas, _ *plot.Plot, x, y place) {
+		for _, kind := range []MapKind{MapGallery, MapLone, MapRight, MapWrong} { // Wrong ones on top.
+			for _, k := range points {
+				if k.Kind == kind {
+					drawMapPoint(c, kind, pt(x(k.X), y(k.Y)))
+				}
+			}
+		}
+	}))
 	m := &EmbeddingMap{points: points, thumb: thumb, count: count,
 		limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
 	m.Figure = laid(2*margin+mapLeft+mapSide+mapEnd, func(width vg.Length) *Figure {
@@ -144,20 +152,6 @@ func (m *EmbeddingMap) area(width, x, y vg.Length) vg.Rectangle {
 	key := m.key(width)
 	y -= mapLine + key.end.Y
 	return rect(x+mapLeft, y-key.width, x+mapLeft+key.width, y)
-}
-
-// mapDots draws points, wrong ones last and so on top.
-type mapDots []MapPoint
-
-func (d mapDots) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for _, kind := range []MapKind{MapGallery, MapLone, MapRight, MapWrong} {
-		for _, k := range d {
-			if k.Kind == kind {
-				drawMapPoint(c, kind, pt(x(k.X), y(k.Y)))
-			}
-		}
-	}
 }
 
 // drawMapPoint draws a point in the shape and color of its kind.

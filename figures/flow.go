@@ -281,12 +281,8 @@ func (s Swarm) draw(c draw.Canvas) {
 		}
 	}
 	class := s.classes()
-	order := make([]int, len(s.Labels)) // Far points first.
-	for i := range order {
-		order[i] = i
-	}
 	near := func(i int) float64 { _, n := at(s.Points, i); return n }
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(near(a), near(b)) })
+	order := sorted(len(s.Labels), func(a, b int) int { return cmp.Compare(near(a), near(b)) }) // Far points first.
 	for _, i := range order {
 		color := flowColors[class[i]%len(flowColors)]
 		trail := slices.Concat(s.Before, [][]float32{s.Points})

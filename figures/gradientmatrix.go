@@ -37,9 +37,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 		}
 		top = max(top, float64(slices.Max(m.Values)), -float64(slices.Min(m.Values)))
 	}
-	if top == 0 { // A batch without triplets.
-		top = 1
-	}
+	top = cmp.Or(top, 1) // A batch without triplets.
 	colors := bar{low: -top, high: top, colors: diverging}
 	none := plot.ConstantTicks{}
 	var panels []square
@@ -49,7 +47,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, n, 0, n
 		p.X.Tick.Marker, p.Y.Tick.Marker = none, none
 		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0
-		p.Add(cells{m, colors})
+		p.Add(painter(func(c draw.Canvas, _ *plot.Plot, _, _ place) { m.draw(c, colors) }))
 		panels = append(panels, square{Plot: p, after: 14})
 	}
 	across, width, high := min(2, len(panels)), 250.0, 270.0 // A notebook's page has room for two, and three small ones.
@@ -74,22 +72,13 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 	}, nil
 }
 
-// cells draws a matrix with lines between its classes.
-type cells struct {
-	Matrix
-	bar bar
-}
-
-func (m cells) Plot(c draw.Canvas, _ *plot.Plot) {
+// draw draws the matrix with lines between its classes.
+func (m Matrix) draw(c draw.Canvas, colors bar) {
 	n := len(m.Labels)
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(m.Labels[a], m.Labels[b]) })
+	order := sorted(n, func(a, b int) int { return cmp.Compare(m.Labels[a], m.Labels[b]) })
 	zoom := max(1, 384/n) // Each cell has several pixels, so that viewers that smooth images blur only its edges.
 	c.DrawImage(c.Rectangle, raster(n, n, zoom, zoom, func(column, row int) color.NRGBA {
-		return m.bar.at(float64(m.Values[order[row]*n+order[column]]))
+		return colors.at(float64(m.Values[order[row]*n+order[column]]))
 	}))
 	labels := make([]int64, n)
 	for i, k := range order {
@@ -97,6 +86,16 @@ func (m cells) Plot(c draw.Canvas, _ *plot.Plot) {
 	}
 	classLines(c, labels)
 	frame(c, c.Rectangle, stroke(ink, 0.6))
+}
+
+// sorted returns the numbers below n in an order, equal ones in their own.
+func sorted(n int, order func(a, b int) int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	slices.SortStableFunc(out, order)
+	return out
 }
 
 // classLines draws lines between the classes on the matrix of a batch, which fills a canvas.

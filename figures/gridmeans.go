@@ -204,7 +204,7 @@ func (p GridProfile) panel(data string) *plot.Plot {
 		out.X.Tick.Label.XAlign, out.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
 	}
 	out.X.Min, out.X.Max = -0.4, float64(len(p.PointNames))-0.6
-	out.Add(rungs{})
+	out.Add(painter(rungs))
 	for i, key := range p.key() {
 		drawn := track{look: key.look, bar: 0.7, width: 1.2, radius: 2.7}
 		for k, v := range p.Means[i] {

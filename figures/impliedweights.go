@@ -1,10 +1,11 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -51,11 +52,8 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 				}
 			}
 			for side, w := range [][]float64{p.PairPositive, p.PairNegative} {
-				points := make(plotter.XYs, n)
-				for j, v := range w {
-					points[j] = plotter.XY{X: (float64(j) + 0.5) / float64(n), Y: v}
-					curves.Y.Max = max(curves.Y.Max, 1.6*v) // Room for the legend.
-				}
+				points := curve(n, func(j int) (x, y float64) { return (float64(j) + 0.5) / float64(n), w[j] })
+				curves.Y.Max = max(curves.Y.Max, 1.6*slices.Max(w)) // Room for the legend.
 				name := []Markup{"$P_+$", "$P_-$"}[side]
 				// Where the curves coincide, the wide one shows on both sides of the narrow one.
 				drawn := path(points, []draw.LineStyle{stroke(SkyBlue, 3.4), stroke(Vermilion, 1.5)}[side])
@@ -69,9 +67,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 			}
 		}
 		curves.Legend.Top = true
-		if curves.Y.Max == 0 { // All pair weights are zero.
-			curves.Y.Max = 1
-		}
+		curves.Y.Max = cmp.Or(curves.Y.Max, 1) // All pair weights are zero.
 		span{0, curves.Y.Max}.scaled(&curves.Y, 4)
 		for _, p := range []ImpliedParts{r.Loss, r.Rule} {
 			panel, b, err := Diagram{Field: impliedField(p), Low: 0, High: 1, Levels: []float64{}}.plot()
@@ -106,9 +102,6 @@ func impliedField(p ImpliedParts) Field {
 	for _, v := range p.Weight {
 		largest = max(largest, v)
 	}
-	if largest == 0 {
-		largest = 1
-	}
 	f := Field{Title: "$T$ of " + p.Title, Values: make([]float32, side*side)}
 	// Linear interpolation between grid points.
 	at := func(k int) (i int, share float64) {
@@ -120,7 +113,7 @@ func impliedField(p ImpliedParts) Field {
 		j, v := at(row)
 		for column := range side {
 			i, u := at(column)
-			w := func(i, j int) float64 { return p.Weight[i*n+j] / largest }
+			w := func(i, j int) float64 { return p.Weight[i*n+j] / cmp.Or(largest, 1) }
 			t := (1-u)*((1-v)*w(i, j)+v*w(i, j+1)) + u*((1-v)*w(i+1, j)+v*w(i+1, j+1))
 			f.Values[row*side+column] = float32((min(math.Floor(t*bands+1e-6), bands-1) + 0.5) / bands)
 		}

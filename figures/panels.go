@@ -204,11 +204,19 @@ func (s stripes) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// rungs draws a light line at each tick of the vertical axis.
-type rungs struct{}
+// place returns where a value of an axis is.
+type place = func(v float64) vg.Length
 
-func (rungs) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
+// painter draws on the data area of a plot.
+type painter func(c draw.Canvas, p *plot.Plot, x, y place)
+
+func (f painter) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	f(c, p, x, y)
+}
+
+// rungs draws a light line at each tick of the vertical axis.
+func rungs(c draw.Canvas, p *plot.Plot, _, y place) {
 	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
 		c.StrokeLine2(stroke(faint, 0.5), c.Min.X, y(t.Value), c.Max.X, y(t.Value))
 	}

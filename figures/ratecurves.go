@@ -195,7 +195,7 @@ func (r RatePanel) plot(octaves float64, recalls span, first bool) *plot.Plot {
 	}
 	p.X.Tick.Marker = plot.ConstantTicks(rateTicks(r.Ours))
 	p.X.Tick.Label.Color, p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = Blue, noteSize, noteSize
-	p.Add(rungs{}, ratesAbove(r.Theirs), rateLine{r.Theirs, quiet, diamond{}, false},
+	p.Add(painter(rungs), ratesAbove(r.Theirs), rateLine{r.Theirs, quiet, diamond{}, false},
 		rateLine{r.Ours, Blue, draw.CircleGlyph{}, true})
 	return p
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -115,20 +114,6 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 			drawRow(c, plots, 10)
 		},
 	}, nil
-}
-
-// runMarks draws a group's marks on its mean, at most twelve.
-type runMarks struct {
-	plotter.XYs
-	group int
-}
-
-func (m runMarks) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	step := (len(m.XYs) + 11) / 12
-	for i := len(m.XYs) - 1; i >= 0; i -= step {
-		c.DrawGlyphNoClip(runGlyph(m.group, 2), pt(x(m.XYs[i].X), y(m.XYs[i].Y)))
-	}
 }
 
 func runGlyph(group int, radius vg.Length) draw.GlyphStyle {

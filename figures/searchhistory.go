@@ -68,17 +68,16 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 		p.X.Min, p.X.Max = float64(s.Trials[0].Number)-1, float64(last)+1
 		p.X.Tick.Marker = every(math.Ceil(roundStep(max(1, (p.X.Max-p.X.Min)/6))), 0, p.X.Max)
 		values.scaled(&p.Y, 5)
-		marks := searchMarks(s)
-		p.Add(marks)
+		p.Add(painter(s.draw))
 		for r := range s.Lengths {
 			name := s.Lengths[len(s.Lengths)-1-r]
-			p.Legend.Add(name, dots{marks.glyph(len(s.Lengths) - 1 - r)})
+			p.Legend.Add(name, dots{s.glyph(len(s.Lengths) - 1 - r)})
 		}
 		p.Legend.Top, p.Legend.XOffs = true, legend
 		panels = append(panels, p)
 		full := s.Lengths[len(s.Lengths)-1]
 		outcome := fmt.Sprintf("none of %s so far", full)
-		if best := marks.best(); len(best) > 0 {
+		if best := s.best(); len(best) > 0 {
 			last := best[len(best)-1]
 			outcome = fmt.Sprintf("the best of %s is number %d with %.1f", full, last.Number, last.Scores[len(s.Lengths)-1])
 		}
@@ -94,8 +93,6 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 	}, nil
 }
 
-type searchMarks SearchTrials
-
 // searchShapes are the shapes of lengths, shortest first. searchColors are their colors, longest first: black, and
 // paler for shorter ones.
 var (
@@ -103,13 +100,13 @@ var (
 	searchColors = []color.NRGBA{Black, Blue, SkyBlue, Orange}
 )
 
-func (s searchMarks) glyph(length int) draw.GlyphStyle {
+func (s SearchTrials) glyph(length int) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: searchColors[len(s.Lengths)-1-length], Radius: vg.Points(2.4 + 0.5*float64(length)),
 		Shape: searchShapes[length]}
 }
 
 // best returns the trials of the full length that are better than all before them.
-func (s searchMarks) best() (trials []SearchTrial) {
+func (s SearchTrials) best() (trials []SearchTrial) {
 	best := math.Inf(-1)
 	for _, t := range s.Trials {
 		if v := t.Scores[len(t.Scores)-1]; len(t.Scores) == len(s.Lengths) && v > best {
@@ -119,8 +116,7 @@ func (s searchMarks) best() (trials []SearchTrial) {
 	return trials
 }
 
-func (s searchMarks) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
+func (s SearchTrials) draw(c draw.Canvas, _ *plot.Plot, x, y place) {
 	var line []vg.Point
 	height := vg.Length(0)
 	for i, t := range s.best() {

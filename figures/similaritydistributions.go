@@ -90,7 +90,7 @@ func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, 
 		}
 		setAxis(&p.X, low, 1, 0.2)
 		setAxis(&p.Y, 0, 108*high, roundStep(100*high/4))
-		p.Add(distributions(d))
+		p.Add(painter(d.draw))
 		panels[i] = p
 	}
 	return &Figure{
@@ -100,15 +100,12 @@ func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, 
 	}, nil
 }
 
-// distributions draws the areas, lines and key of one set.
-type distributions Distribution
-
-func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
+// draw draws the areas, lines and key.
+func (d Distribution) draw(c draw.Canvas, p *plot.Plot, x, y place) {
 	if len(d.Positive) == 0 {
 		c.FillText(aligned(style(labelSize, quiet), text.XCenter, text.YCenter), c.Center(), "no finite run")
 		return
 	}
-	x, y := p.Transforms(&c)
 	n := len(d.Positive[0])
 	mean := func(runs [][]float64) []float64 {
 		out := make([]float64, n)

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"html"
@@ -189,17 +190,9 @@ func (c Cell) markup() Markup {
 // ground returns the background of a cell, if it has one.
 func (t *Table) ground(c Cell) (k color.NRGBA, colored bool) {
 	if c.Shaded {
-		return t.tint(c.Shade), true
+		return scale{paper, cmp.Or(t.Tint, Red)}.at(c.Shade), true
 	}
 	return c.Background, c.Background != color.NRGBA{}
-}
-
-func (t *Table) tint(shade float64) color.NRGBA {
-	full := t.Tint
-	if full == (color.NRGBA{}) {
-		full = Red
-	}
-	return scale{paper, full}.at(shade)
 }
 
 // footnotes numbers the notes of cells. Equal notes share a mark.
@@ -480,7 +473,7 @@ func (t *Table) html() []byte {
 			}
 			style := cell + align(t.Columns[j])
 			if k, colored := t.ground(c); colored {
-				style += fmt.Sprintf("background:#%02x%02x%02x;color:#000;", k.R, k.G, k.B)
+				style += fmt.Sprintf("background:%s;color:#000;", css(k))
 			}
 			text := strings.ReplaceAll(HTML(c.markup()), " ± ", "\u00a0±\u00a0") // A number stays on one line.
 			if c.Bold {

@@ -74,7 +74,7 @@ func (b *Batches) panel(title string, scores []stats.Mean) *plot.Plot {
 	}
 	p.Add(lightGrid())
 	if values.low > values.high {
-		p.Add(notRun{})
+		p.Add(painter(notRun))
 	}
 	values.padded(0.08, 0.5).scaled(&p.Y, 5)
 	p.X.Min, p.X.Max, p.X.Tick.Marker = -0.4, float64(len(times))-0.6, nameTicks(1, times)
@@ -87,9 +87,7 @@ func (b *Batches) panel(title string, scores []stats.Mean) *plot.Plot {
 }
 
 // notRun says in the middle of a plot that there are no runs.
-type notRun struct{}
-
-func (notRun) Plot(c draw.Canvas, _ *plot.Plot) {
+func notRun(c draw.Canvas, _ *plot.Plot, _, _ place) {
 	write(c, aligned(style(noteSize, quiet), text.XCenter, text.YCenter), c.Center().X, c.Center().Y, "not run yet")
 }
 

@@ -102,7 +102,7 @@ func TestShadeIsThePapers(t *testing.T) {
 			t.Fatalf("table %d has %d cells", table, len(cells))
 		}
 		for i, w := range want {
-			k := set.tint(cells[i].Shade)
+			k, _ := set.ground(cells[i])
 			for j, got := range []uint8{k.R, k.G, k.B} {
 				if d := int(got) - int(uint8(w>>(16-8*j))); d > 6 || d < -6 {
 					t.Errorf("table %d, cell %d: shade %02x%02x%02x, the paper has %06x", table, i, k.R, k.G, k.B, w)

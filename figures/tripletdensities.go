@@ -179,10 +179,12 @@ func (d densities) draw(c draw.Canvas) {
 				if j > 0 {
 					p.Y.Label.Text, p.Y.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
 				}
-				if panel.layout = &d; d.above {
+				if d.above {
 					p.Title.Padding += densityNumbers
 				}
-				p.Add(panel)
+				p.Add(painter(func(c draw.Canvas, p *plot.Plot, x, y place) {
+					d.panel(c, p, x, y, panel)
+				}))
 				data.Min = pt(c.Min.X+densityName+densityAxis+vg.Length(j)*(d.side+densityGap), top-d.line()+densityGap)
 				data.Max = data.Min.Add(pt(d.side, d.side))
 				drawPlot(p, around(p, c, data.Rectangle))
@@ -215,7 +217,6 @@ type densityPanel struct {
 	Density
 	side   int
 	shares []float64
-	layout *densities
 }
 
 // shares returns the number of squares on a side and the share of triplets in each, row by row. Squares that are too
@@ -246,22 +247,20 @@ func (d Density) shares(fine int) (side int, shares []float64, err error) {
 // similarity returns the lower edge of a row or column.
 func (d densityPanel) similarity(i int) float64 { return -1 + 2*float64(i)/float64(d.side) }
 
-func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	low := p.X.Min
-	if d.side > 0 {
-		drawSquares(c, p, d.side, func(cell int) color.NRGBA { return d.layout.colors.at(d.shares[cell]) })
+func (d densities) panel(c draw.Canvas, p *plot.Plot, x, y place, of densityPanel) {
+	if of.side > 0 {
+		drawSquares(c, p, of.side, func(cell int) color.NRGBA { return d.colors.at(of.shares[cell]) })
 	}
 	diagonal(c)
 	edge := stroke(Vermilion, 0.7)
-	c.StrokeLine2(edge, x(crowded), y(low), x(crowded), y(1))
+	c.StrokeLine2(edge, x(crowded), y(d.low), x(crowded), y(1))
 	c.StrokeLine2(edge, x(crowded), y(crowded), x(1), y(crowded))
 	frame(c, c.Rectangle, stroke(ink, 0.6))
 	// The numbers are below the diagonal at low S_ap, where triplets are rare.
 	s := aligned(style(noteSize, ink), text.XRight, text.YCenter)
-	for i, line := range []string{"both > 0.9:  " + percent(d.Corner), "$S_{ap}$ > 0.9:  " + percent(d.Edge)} {
+	for i, line := range []string{"both > 0.9:  " + percent(of.Corner), "$S_{ap}$ > 0.9:  " + percent(of.Edge)} {
 		at := pt(c.Min.X+0.76*(c.Max.X-c.Min.X), c.Min.Y+8+11*vg.Length(i))
-		if d.layout.above {
+		if d.above {
 			at = pt(c.Max.X, c.Max.Y+7+10*vg.Length(i))
 		}
 		c.FillText(s, at, line)

@@ -170,7 +170,7 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 	squareAxes(p, low, high, roundStep((high-low)/4))
 	p.Add(field{d.Field, d.Field.side(), b, d.Triplets})
 	if len(d.Triplets.Sap) > 0 {
-		p.Add(tripletPoints(d.Triplets))
+		p.Add(painter(d.Triplets.draw))
 	}
 	return p, b, nil
 }
@@ -351,11 +351,8 @@ func smooth(img *image.NRGBA, width int) *image.NRGBA {
 	return out
 }
 
-// tripletPoints draws the triplets of a batch that lie on the diagram.
-type tripletPoints Triplets
-
-func (t tripletPoints) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
+// draw draws the triplets of a batch that lie on the diagram.
+func (t Triplets) draw(c draw.Canvas, _ *plot.Plot, x, y place) {
 	glyph := draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(1.9), Shape: ringed{draw.CircleGlyph{}}}
 	for i := range t.Sap {
 		at := pt(x(float64(t.Sap[i])), y(float64(t.San[i])))
