@@ -107,8 +107,14 @@ func Framework(s Step) (*Figure, error) {
 	}
 	drawn := frameworkPicture{s, fmt.Sprintf("%s × %s × %s", direction, pair, triplet)}
 	return laid(635, func(width vg.Length) *Figure {
+		height, plan := vg.Length(728), frameworkStack
+		// The side of the squares of five columns, the last of which is as wide as its words.
+		if side := min((width-2*margin-12-frameworkSide-4*33)/4, frameworkSide); side >= 60 {
+			height, plan = 3*(side+51), func(c vg.Rectangle) frameworkPlan { return frameworkRow(c, side) }
+		}
 		return &Figure{
-			Width: width, Height: frameworkHeight(width), Photographs: true, panels: drawn.draw,
+			Width: width, Height: 2*margin + height, Photographs: true,
+			panels: func(c draw.Canvas) { drawn.draw(c, plan(c.Rectangle)) },
 			Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, "+
 				"the similarities S and the mined triplets. "+
 				"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+
@@ -139,19 +145,8 @@ type frameworkPlan struct {
 	stacked                                 bool            // The two ways go down, side by side.
 }
 
-// frameworkSquare returns the side of the squares of five columns, the last of which is as wide as its words, and
-// whether the columns have room.
-func frameworkSquare(width vg.Length) (side vg.Length, fits bool) {
-	side = min((width-2*margin-12-frameworkSide-4*33)/4, frameworkSide)
-	return side, side >= 60
-}
-
-func frameworkHeight(width vg.Length) vg.Length {
-	if side, fits := frameworkSquare(width); fits {
-		return 2*margin + 3*(side+51)
-	}
-	return 2*margin + 728
-}
+// beside tells whether the stages are beside what is done to reach them, with room for the legend.
+func (p frameworkPlan) beside() bool { return p.stages.Max.Y > p.g[0].Min.Y }
 
 // frameworkRow lays the picture out in five columns and three rows.
 func frameworkRow(c vg.Rectangle, side vg.Length) (p frameworkPlan) {
@@ -219,12 +214,7 @@ func frameworkStack(c vg.Rectangle) (p frameworkPlan) {
 	return p
 }
 
-func (f frameworkPicture) draw(c draw.Canvas) {
-	side, fits := frameworkSquare(c.Max.X - c.Min.X + 2*margin)
-	p := frameworkStack(c.Rectangle)
-	if fits {
-		p = frameworkRow(c.Rectangle, side)
-	}
+func (f frameworkPicture) draw(c draw.Canvas, p frameworkPlan) {
 	in := func(r vg.Rectangle) draw.Canvas {
 		part := c
 		part.Rectangle = r
@@ -303,7 +293,7 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 		}
 	}
 	lines(p.back)
-	if side == frameworkSide {
+	if p.beside() {
 		write(c, aligned(style(frameworkText, ink), text.XCenter, text.YCenter),
 			(p.stages.Max.X+p.g[0].Min.X)/2, center(p.stages).Y, "back")
 	}
@@ -337,10 +327,6 @@ func frameworkArrow(c draw.Canvas, from, to vg.Rectangle, color color.Color, lab
 	write(c, s, at.X, at.Y+5, label)
 }
 
-func frameworkFrame(c draw.Canvas, color color.Color) {
-	frame(c, c.Rectangle, stroke(color, 0.6))
-}
-
 // frameworkHeat draws a matrix as a heat map. The scale of a signed matrix is symmetric about zero; any other runs from
 // the least to the largest value.
 func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, signed bool) {
@@ -350,7 +336,7 @@ func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, signed bo
 	c.DrawImage(c.Rectangle, raster(columns, rows, across, down, func(column, row int) color.NRGBA {
 		return b.at(float64(values[row*columns+column]))
 	}))
-	frameworkFrame(c, ink)
+	frame(c, c.Rectangle, stroke(ink, 0.6))
 }
 
 // images draws the first images of the batch.
@@ -403,7 +389,7 @@ func (f frameworkPicture) diagram(c draw.Canvas) {
 	share := func(v float64) vg.Length { return vg.Length((v - values.low) / (values.high - values.low)) }
 	size := c.Size()
 	c.StrokeLine2(stroke(faint, 0.8), c.Min.X, c.Min.Y, c.Max.X, c.Max.Y)
-	frameworkFrame(c, ink)
+	frame(c, c.Rectangle, stroke(ink, 0.6))
 	for _, t := range f.Triplets {
 		dot(c, ink, vg.Points(1.9), ringed{draw.CircleGlyph{}}, c.Min.X+size.X*share(t.Sap),
 			c.Min.Y+size.Y*share(t.San))
@@ -417,7 +403,7 @@ func (f frameworkPicture) diagram(c draw.Canvas) {
 
 // formula draws the start of autodiff: the loss, its formula and its value.
 func (f frameworkPicture) formula(c draw.Canvas) {
-	frameworkFrame(c, lossColor)
+	frame(c, c.Rectangle, stroke(lossColor, 0.6))
 	lines := append(slices.Clone(f.Formula), "mean over triplets:", fmt.Sprintf("$L$ = %.4f", f.Value))
 	s := aligned(style(frameworkText, ink), text.XCenter, text.YCenter)
 	step := (c.Max.Y - c.Min.Y) / vg.Length(len(lines)+1)
@@ -428,7 +414,7 @@ func (f frameworkPicture) formula(c draw.Canvas) {
 
 // bars draws the start of gradient surgery: P₊, P₋ and T of each triplet. Each has its own scale.
 func (f frameworkPicture) bars(c draw.Canvas) {
-	frameworkFrame(c, surgeryColor)
+	frame(c, c.Rectangle, stroke(surgeryColor, 0.6))
 	part := (c.Max.Y - c.Min.Y) / 3
 	for i, p := range []struct {
 		name Markup
@@ -491,7 +477,7 @@ func (f frameworkPicture) legend(c draw.Canvas, p frameworkPlan) {
 	switch {
 	case p.stacked:
 		y = p.stages.Min.Y - 42
-	case p.stages.Max.Y < p.g[0].Min.Y:
+	case !p.beside():
 		y = p.g[0].Max.Y + 4
 	}
 	top := y

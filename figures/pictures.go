@@ -45,24 +45,28 @@ type sheetPlan struct {
 	afterFirst, gap, last vg.Length // The room after the first picture, after the others, and after the last one.
 }
 
+// width returns that of some columns with n pictures side by side in each.
+func (l sheetPlan) width(columns, n int) vg.Length {
+	row := sheetSide + l.afterFirst + vg.Length(n-1)*(sheetSide+l.gap) - l.gap + l.last
+	return vg.Length(columns)*(row+l.between) - l.between
+}
+
 // plan gives the figure the size of all columns, and draws the pictures.
 func (p *Pictures) plan(l sheetPlan) *Pictures {
 	most := 0
 	for _, row := range p.rows {
 		most = max(most, len(row))
 	}
-	row := func(l sheetPlan, n int) vg.Length { // Its width.
-		return sheetSide + l.afterFirst + vg.Length(n-1)*(sheetSide+l.gap) - l.gap + l.last
-	}
 	first, own := *p.Figure, l
-	p.Figure = laid(2*margin+vg.Length(l.columns)*(row(l, most)+l.between)-l.between, func(width vg.Length) *Figure {
-		f, l, n, columns := first, own, most, own.columns
-		if tight := (width-2*margin)/vg.Length(most) - sheetSide; tight >= 1.5 && 2*margin+row(l, n) > width+1e-6 {
+	p.Figure = laid(2*margin+l.width(l.columns, most), func(width vg.Length) *Figure {
+		f, l, n, room := first, own, most, width-2*margin+1e-6
+		if tight := (width-2*margin)/vg.Length(most) - sheetSide; tight >= 1.5 && l.width(1, n) > room {
 			l.afterFirst, l.gap, l.last = 2*tight, tight, 0
 		}
-		for ; columns > 1 && 2*margin+vg.Length(columns)*(row(l, n)+l.between)-l.between > width+1e-6; columns-- {
+		columns := l.columns
+		for ; columns > 1 && l.width(columns, n) > room; columns-- {
 		}
-		for ; n > 2 && 2*margin+row(l, n) > width+1e-6; n-- { // The rest of a row goes on below its second picture.
+		for ; n > 2 && l.width(1, n) > room; n-- { // The rest of a row goes on below its second picture.
 		}
 		high := vg.Length((most+n-3)/(n-1))*sheetRow + l.under
 		lines := (len(p.rows) + columns - 1) / columns
@@ -74,7 +78,7 @@ func (p *Pictures) plan(l sheetPlan) *Pictures {
 				if l.down {
 					column, line = i/lines, i%lines
 				}
-				left, top := c.Min.X+vg.Length(column)*(row(l, n)+l.between), c.Max.Y-l.head-vg.Length(line)*high
+				left, top := c.Min.X+vg.Length(column)*(l.width(1, n)+l.between), c.Max.Y-l.head-vg.Length(line)*high
 				if p.rule {
 					x := left + sheetSide + l.afterFirst/2
 					c.StrokeLine2(stroke(faint, 1), x, top, x, top-high+sheetRow+l.under-sheetSide)
