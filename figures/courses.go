@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -11,8 +12,16 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// finite reports whether all values are finite.
-func (e TrainingEpoch) finite() bool { return finite(e.ViolationRate + e.Sap + e.San + e.GradientNorm) }
+// check returns an error that says what an epoch has that cannot be.
+func (e TrainingEpoch) check() error {
+	if !finite(e.ViolationRate+e.Sap+e.San+e.GradientNorm) || e.GradientNorm < 0 {
+		return fmt.Errorf("a value in epoch %d that is not finite, or a negative length", e.Epoch)
+	}
+	if e.ViolationRate < 0 || e.ViolationRate > 1 {
+		return fmt.Errorf("violation rate %v in epoch %d; want a share, 0 to 1", e.ViolationRate, e.Epoch)
+	}
+	return nil
+}
 
 // violated returns the share of violated triplets in percent.
 func violated(e TrainingEpoch) float64 { return 100 * e.ViolationRate }

@@ -86,9 +86,7 @@ func unitCircle(c draw.Canvas) {
 	const left, right, bottom, top = -1.72, 1.72, -0.52, 1.42
 	radius := min((c.Max.X-c.Min.X)/(right-left), (c.Max.Y-c.Min.Y)/(top-bottom))
 	origin := pt(c.Center().X-radius*(left+right)/2, c.Center().Y-radius*(bottom+top)/2)
-	at := func(x, y float64) vg.Point {
-		return pt(origin.X+radius*vg.Length(x), origin.Y+radius*vg.Length(y))
-	}
+	at := plane(origin, radius)
 	polar := func(degrees float64) (x, y float64) {
 		sin, cos := math.Sincos(degrees * math.Pi / 180)
 		return cos, sin
@@ -140,6 +138,11 @@ func unitCircle(c draw.Canvas) {
 	disc(c, at(ax, ay), ink)
 	c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom), at(ax, ay+0.09), `$\mathbf{f}_a$`)
 	disc(c, origin, quiet)
+}
+
+// plane returns what places coordinates in radii from the middle of a circle.
+func plane(middle vg.Point, radius vg.Length) func(x, y float64) vg.Point {
+	return func(x, y float64) vg.Point { return pt(middle.X+radius*vg.Length(x), middle.Y+radius*vg.Length(y)) }
 }
 
 // arrow draws a line from one point to another with a filled head.

@@ -160,11 +160,8 @@ func drawMapPoint(c draw.Canvas, kind MapKind, at vg.Point) {
 	case MapRight:
 		dot(c, Blue, 1.7, draw.CircleGlyph{}, at.X, at.Y)
 	case MapWrong:
-		const r = 2.4
-		for _, l := range []draw.LineStyle{stroke(paper, 2.4), stroke(Vermilion, 1.2)} {
-			c.StrokeLine2(l, at.X-r, at.Y-r, at.X+r, at.Y+r)
-			c.StrokeLine2(l, at.X-r, at.Y+r, at.X+r, at.Y-r)
-		}
+		cross(c, at, 2.4, stroke(paper, 2.4))
+		cross(c, at, 2.4, stroke(Vermilion, 1.2))
 	case MapLone:
 		dot(c, quiet, 2, draw.RingGlyph{}, at.X, at.Y)
 	case MapGallery:

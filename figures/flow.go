@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -86,9 +87,7 @@ func drawMotion(c draw.Canvas, title Markup, members []motionMember) {
 	const box = 1.55 // Half the side of the drawing, in radii.
 	radius := min(c.Max.X-c.Min.X, c.Max.Y-c.Min.Y) / (2 * box)
 	origin := c.Center()
-	at := func(x, y float64) vg.Point {
-		return pt(origin.X+radius*vg.Length(x), origin.Y+radius*vg.Length(y))
-	}
+	at := plane(origin, radius)
 	ring(c, origin, radius, 0, 2*math.Pi, stroke(quiet, 0.8))
 	for _, k := range members {
 		c.StrokeLines(stroke(faint, 0.8), []vg.Point{origin, at(k.at[0], k.at[1])})
@@ -340,15 +339,11 @@ func (h History) plot() (*plot.Plot, error) {
 	p.X.Tick.Marker = every(roundStep((p.X.Max-p.X.Min)/4), p.X.Min, p.X.Max)
 	p.Y.Tick.Marker = every(0.25, p.Y.Min, p.Y.Max)
 	p.Add(lightGrid())
-	for _, k := range []struct {
-		name   Markup
-		values []float64
-		color  color.NRGBA
-		dashes []vg.Length
-	}{{"$S_{ap}$", h.Sap, Blue, nil}, {"$S_{an}$", h.San, Vermilion, []vg.Length{5, 2}}} {
-		points := curve(len(h.Steps), func(i int) (x, y float64) { return float64(h.Steps[i]), k.values[i] })
-		addPath(p, k.name, points, stroke(k.color, 1.6, k.dashes...))
+	over := func(values []float64) plotter.XYs {
+		return curve(len(h.Steps), func(i int) (x, y float64) { return float64(h.Steps[i]), values[i] })
 	}
+	addPath(p, "$S_{ap}$", over(h.Sap), stroke(Blue, 1.6))
+	addPath(p, "$S_{an}$", over(h.San), stroke(Vermilion, 1.6, 5, 2))
 	setLegend(p, false, true, 8, 8)
 	return p, nil
 }

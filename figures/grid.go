@@ -301,8 +301,5 @@ func gridEmpty(c draw.Canvas, r vg.Rectangle) {
 // gridCross draws the cell of a rule whose run diverged.
 func gridCross(c draw.Canvas, r vg.Rectangle) {
 	fill(c, r, faint)
-	m := center(r)
-	for _, s := range []vg.Length{1, -1} {
-		c.StrokeLines(stroke(ink, 1), []vg.Point{{X: m.X - 3.5, Y: m.Y - 3.5*s}, {X: m.X + 3.5, Y: m.Y + 3.5*s}})
-	}
+	cross(c, center(r), 3.5, stroke(ink, 1))
 }

@@ -77,6 +77,12 @@ func frame(c draw.Canvas, r vg.Rectangle, s draw.LineStyle) {
 
 func center(r vg.Rectangle) vg.Point { return pt((r.Min.X+r.Max.X)/2, (r.Min.Y+r.Max.Y)/2) }
 
+// cross draws two lines across each other.
+func cross(c draw.Canvas, at vg.Point, r vg.Length, s draw.LineStyle) {
+	c.StrokeLine2(s, at.X-r, at.Y-r, at.X+r, at.Y+r)
+	c.StrokeLine2(s, at.X-r, at.Y+r, at.X+r, at.Y-r)
+}
+
 // raster returns an image of cells of equal size in pixels, so that viewers that smooth images blur only the edges of
 // cells. Rows count from the top.
 func raster(columns, rows, across, down int, at func(column, row int) color.NRGBA) *image.NRGBA {

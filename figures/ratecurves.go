@@ -312,6 +312,5 @@ func (boxed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 }
 
 func (crossed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	c.StrokeLine2(stroke(s.Color, 1.4), at.X-s.Radius, at.Y-s.Radius, at.X+s.Radius, at.Y+s.Radius)
-	c.StrokeLine2(stroke(s.Color, 1.4), at.X-s.Radius, at.Y+s.Radius, at.X+s.Radius, at.Y-s.Radius)
+	cross(*c, at, s.Radius, stroke(s.Color, 1.4))
 }

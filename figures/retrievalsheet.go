@@ -100,12 +100,9 @@ func drawThumb(c draw.Canvas, img image.Image, at vg.Point, right *bool) {
 		return
 	}
 	outline(c, inset(r, -0.6), stroke(Vermilion, 2.2))
-	const size, in = 8, 1.2 // Of the corner with the cross.
-	corner := rect(r.Max.X-size, r.Max.Y-size, r.Max.X, r.Max.Y)
+	corner := rect(r.Max.X-8, r.Max.Y-8, r.Max.X, r.Max.Y)
 	fill(c, corner, Vermilion)
-	line := stroke(paper, 1.3)
-	c.StrokeLine2(line, corner.Min.X+in, corner.Min.Y+in, corner.Max.X-in, corner.Max.Y-in)
-	c.StrokeLine2(line, corner.Min.X+in, corner.Max.Y-in, corner.Max.X-in, corner.Min.Y+in)
+	cross(c, center(corner), 2.8, stroke(paper, 1.3))
 }
 
 // fitted cuts a text to a width, with an ellipsis, before a formula rather than within it.

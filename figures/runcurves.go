@@ -49,9 +49,8 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	for _, g := range groups {
 		for _, c := range g.Curves {
 			for _, e := range c {
-				if !e.finite() || e.GradientNorm < 0 {
-					return nil, fmt.Errorf("curves of runs: %s has a value in epoch %d that is not finite, or a negative length",
-						Plain(g.Name), e.Epoch)
+				if err := e.check(); err != nil {
+					return nil, fmt.Errorf("curves of runs: %s has %w", Plain(g.Name), err)
 				}
 				epochs = max(epochs, float64(e.Epoch))
 			}
@@ -61,14 +60,16 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	if drawn == 0 {
 		return nil, fmt.Errorf("curves of runs: no run has its epochs; train one of them in this store")
 	}
+	similarities := func(p *plot.Plot, values span) { values.padded(0.05, 0.01).scaled(&p.Y, 5) }
 	panels := []struct {
 		title, label Markup
 		of           func(TrainingEpoch) float64
+		scale        func(*plot.Plot, span)
 	}{
-		{"$S_{an} > S_{ap}$", "share of triplets, %", violated},
-		{"$S_{ap}$", "mean similarity", sapOf},
-		{"$S_{an}$", "mean similarity", sanOf},
-		{"Gradient of all weights", "length", logLength},
+		{"$S_{an} > S_{ap}$", "share of triplets, %", violated, violationScale},
+		{"$S_{ap}$", "mean similarity", sapOf, similarities},
+		{"$S_{an}$", "mean similarity", sanOf, similarities},
+		{"Gradient of all weights", "length", logLength, lengthScale},
 	}
 	runs := make([][][]TrainingEpoch, len(groups))
 	for i, g := range groups {
@@ -76,17 +77,8 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	}
 	plots := make([]*plot.Plot, len(panels))
 	for k, part := range panels {
-		p := overEpochs(part.title, part.label, epochs, 4)
-		values := courses(p, true, course(runs, part.of))
-		switch k {
-		case 0:
-			violationScale(p, values)
-		case 3:
-			lengthScale(p, values)
-		default:
-			values.padded(0.05, 0.01).scaled(&p.Y, 5)
-		}
-		plots[k] = p
+		plots[k] = overEpochs(part.title, part.label, epochs, 4)
+		part.scale(plots[k], courses(plots[k], true, course(runs, part.of)))
 	}
 	alt := "Training by epoch: share of violated triplets, mean S_ap and S_an, length of the gradient."
 	for _, g := range groups {

@@ -134,11 +134,9 @@ func (d Distribution) draw(c draw.Canvas, p *plot.Plot, x, y place) {
 	}
 	pale := func(k color.NRGBA) color.NRGBA { return scale{paper, k}.at(0.38) }
 	both := scale{pale(Blue), pale(Orange)}.at(0.5)
-	for _, a := range []struct {
-		shares []float64
-		color  color.NRGBA
-	}{{positive, pale(Blue)}, {negative, pale(Orange)}, {shared, both}} {
-		c.FillPolygon(a.color, slices.Concat([]vg.Point{pt(x(p.X.Min), y(0))}, steps(a.shares), []vg.Point{pt(x(1), y(0))}))
+	for i, shares := range [][]float64{positive, negative, shared} {
+		c.FillPolygon([]color.NRGBA{pale(Blue), pale(Orange), both}[i],
+			slices.Concat([]vg.Point{pt(x(p.X.Min), y(0))}, steps(shares), []vg.Point{pt(x(1), y(0))}))
 	}
 	hatch := func(c draw.Canvas, height func(at vg.Length) vg.Length) {
 		const apart, step = vg.Length(4.5), vg.Length(0.5)
@@ -172,11 +170,8 @@ func (d Distribution) draw(c draw.Canvas, p *plot.Plot, x, y place) {
 	// The key is at the left: nearest images are rarely that dissimilar.
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	at := pt(c.Min.X+8, c.Max.Y-9)
-	for _, e := range []struct {
-		name   Markup
-		color  color.NRGBA
-		dashes []vg.Length
-	}{{"nearest positive, $S_{ap}$", Blue, nil}, {"nearest negative, $S_{an}$", Orange, []vg.Length{4, 1.5}}} {
+	for _, e := range []keyed{{"nearest positive, $S_{ap}$", look{color: Blue}},
+		{"nearest negative, $S_{an}$", look{color: Orange, dashes: []vg.Length{4, 1.5}}}} {
 		c.StrokeLine2(stroke(e.color, 1.5, e.dashes...), at.X, at.Y, at.X+16, at.Y)
 		write(c, s, at.X+21, at.Y, e.name)
 		at.Y -= 13

@@ -38,12 +38,8 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 	}
 	for _, c := range curves {
 		for _, e := range c.Epochs {
-			if !e.finite() {
-				return nil, fmt.Errorf("training: %s has a value in epoch %d that is not finite", c.Name, e.Epoch)
-			}
-			if e.ViolationRate < 0 || e.ViolationRate > 1 {
-				return nil, fmt.Errorf("training: %s has violation rate %v in epoch %d; want a share, 0 to 1",
-					c.Name, e.ViolationRate, e.Epoch)
+			if err := e.check(); err != nil {
+				return nil, fmt.Errorf("training: %s has %w", c.Name, err)
 			}
 		}
 	}

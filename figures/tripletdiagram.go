@@ -267,7 +267,7 @@ func redraw(c draw.Canvas, img *image.NRGBA, r vg.Rectangle) {
 	if part.Empty() {
 		return
 	}
-	copied := raster(part.Dx(), part.Dy(), 1, 1, func(x, y int) color.NRGBA {
+	copied := raster(part.Dx(), part.Dy(), 1, 1, func(x, y int) color.NRGBA { // A canvas draws images from their origin.
 		return img.NRGBAAt(part.Min.X+x, part.Min.Y+y)
 	})
 	at := func(column, row int) vg.Point {
@@ -413,10 +413,7 @@ func drawBar(data, panel draw.Canvas, below bool, ticks []plot.Tick, colors func
 		r, across, down = rect(data.Min.X, data.Min.Y-gap-width, data.Max.X, data.Min.Y-gap), steps, 1
 	}
 	panel.DrawImage(r, raster(across, down, 1, 1, func(column, row int) color.NRGBA {
-		if below {
-			return colors((float64(column) + 0.5) / steps)
-		}
-		return colors(1 - (float64(row)+0.5)/steps)
+		return colors((float64(column+down-1-row) + 0.5) / steps)
 	}))
 	s, last := aligned(style(tickSize, ink), text.XLeft, text.YCenter), math.Inf(-1)
 	for _, t := range ticks {

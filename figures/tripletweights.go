@@ -104,30 +104,27 @@ func maskPanel(title Markup, low, high float64, masks ...mask) (*plot.Plot, erro
 			}
 		}
 	}
-	p.Add(regions(masks))
+	p.Add(painter(func(c draw.Canvas, _ *plot.Plot, x, y place) { shade(c, x, y, masks) }))
 	return p, nil
 }
 
-// regions shades the region of each mask.
-type regions []mask
-
-func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
+// shade shades the region of each mask.
+func shade(c draw.Canvas, x, y place, masks []mask) {
 	at := func(m mask, u float64) vg.Point {
 		sap, san := m.line(u)
 		return pt(x(sap), y(san))
 	}
-	n := Field{Values: r[0].values}.side()
+	n := Field{Values: masks[0].values}.side()
 	c.DrawImage(c.Rectangle, raster(n, n, 1, 1, func(column, row int) color.NRGBA {
 		k := paper
-		for _, m := range r {
+		for _, m := range masks {
 			if m.values[(n-1-row)*n+column] == 1 {
 				k = scale{paper, m.color}.at(0.22)
 			}
 		}
 		return k
 	}))
-	for _, m := range r {
+	for _, m := range masks {
 		const steps = 200
 		var points []vg.Point
 		for i := range steps + 1 {
@@ -135,7 +132,7 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		c.StrokeLines(stroke(m.color, 1.7), c.ClipLinesXY(points)...)
 	}
-	for _, m := range r {
+	for _, m := range masks {
 		s, shift := aligned(style(labelSize, m.color), text.XRight, text.YBottom), pt(-2, 1)
 		if m.inside {
 			s.XAlign, s.YAlign, shift = text.XLeft, text.YCenter, vg.Point{X: 6}
