@@ -99,8 +99,6 @@ func packed(v any) any {
 		return array("Float32Array")
 	case []int32:
 		return array("Int32Array")
-	case []uint8:
-		return array("Uint8Array")
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil

@@ -61,8 +61,6 @@ func value(v any) any {
 		return typed("Float32Array", v)
 	case []int32:
 		return typed("Int32Array", v)
-	case []uint8:
-		return typed("Uint8Array", v)
 	}
 	return v // A string, a bool or a number.
 }
@@ -76,7 +74,7 @@ func list[T any](of []T) js.Value {
 }
 
 // typed copies numbers into a JavaScript array of their type. WebAssembly is little-endian.
-func typed[T float32 | int32 | uint8](kind string, of []T) js.Value {
+func typed[T float32 | int32](kind string, of []T) js.Value {
 	var raw []byte
 	if len(of) > 0 {
 		raw = unsafe.Slice((*byte)(unsafe.Pointer(&of[0])), len(of)*int(unsafe.Sizeof(of[0])))

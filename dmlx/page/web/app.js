@@ -43,7 +43,6 @@
   try {
     const engine = await DMLX.start(), about = await engine.call("describe");
     loading.textContent = "";
-    document.getElementById("version").textContent = about.version ? `Version ${about.version}.` : "";
     Story.begin(engine);
     const linked = /[#&](a|batch)=/.test(state);
     if (!shown || part === "bench") {

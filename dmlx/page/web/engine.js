@@ -31,7 +31,7 @@ const DMLX = (() => {
   const kernel = () => {
     const pack = (_, v) => ArrayBuffer.isView(v) || v instanceof ArrayBuffer ? {[v instanceof ArrayBuffer ? "Uint8Array" : v.constructor.name]: base64Of(v)} : v;
     const unpack = (_, v) => {
-      for (const type of [Float32Array, Int32Array, Uint8Array]) if (v && Object.hasOwn(v, type.name)) return new type(bytesOf(v[type.name]));
+      for (const type of [Float32Array, Int32Array]) if (v && Object.hasOwn(v, type.name)) return new type(bytesOf(v[type.name]));
       return v;
     };
     const w = {postMessage: (message) => parent.postMessage({dmlx: "ask", text: JSON.stringify(message, pack)}, "*"), terminate() {}};

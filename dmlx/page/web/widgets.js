@@ -301,7 +301,7 @@ class FlowPlayer {
       if (version !== this.version) return;
       const size = r.n * r.dim;
       for (let k = 0; k < r.frames; k++) {
-        this.queue.push({F: r.F.slice(k * size, (k + 1) * size), sap: r.sap[k], san: r.san[k], violations: r.violations[k], stride: this.stride});
+        this.queue.push({F: r.F.slice(k * size, (k + 1) * size), sap: r.sap[k], san: r.san[k], stride: this.stride});
       }
       this.asked = this.queue[this.queue.length - 1].F;
       if (r.proxies) this.proxies = r.P;
@@ -352,7 +352,6 @@ class FlowPlayer {
     if (this.before.length > 14) this.before.shift();
     this.F = frame.F;
     this.steps += frame.stride;
-    this.violations = frame.violations;
     const h = this.history;
     h.steps.push(this.steps); h.sap.push(frame.sap); h.san.push(frame.san);
     if (h.steps.length > 600) for (const key of ["steps", "sap", "san"]) h[key] = h[key].filter((_, i) => i % 2 === 1); // Keeps every other point.

@@ -98,32 +98,13 @@ func (e *Engine) computeLoss(q *request, l *losses.Named, batch dissect.Embeddin
 	if err := d.OnS(); err != nil {
 		onS = err.Error()
 	}
-	var anchors, pairAnchor, pairOther []int32
-	var weight, pairPositive, pairNegative, direction, pairS, pairWeight []float32
-	var positive []uint8
-	for _, a := range d.Implied.Anchors {
-		anchors, weight = append(anchors, int32(a.Anchor)), append(weight, float32(a.Weight))
-		pairPositive = append(pairPositive, float32(a.PairPositive))
-		pairNegative = append(pairNegative, float32(a.PairNegative))
-		direction = append(direction, a.Direction...)
-		for side, pairs := range [][]dissect.ImpliedPair{a.Negatives, a.Positives} {
-			for _, k := range pairs {
-				pairAnchor, pairOther = append(pairAnchor, int32(a.Anchor)), append(pairOther, int32(k.Other))
-				pairS, pairWeight = append(pairS, k.S), append(pairWeight, float32(k.Weight))
-				positive = append(positive, uint8(side))
-			}
-		}
-	}
 	t, left := heaviest(d.Implied.Anchors)
 	list := t.object()
 	list["left"] = left
 	return Object{"kind": "loss", "name": l.String(), "n": d.N, "dim": d.Dim, "proxies": d.Proxies,
-		"rows": d.N + d.Proxies, "value": float64(d.Value), "f": d.F, "S": d.S, "W": d.W, "M": d.M, "G": d.G, "raw": d.Raw,
-		"labels": int32s(d.Labels), "onS": onS, "coordinates": d.Coordinates, "lengths": d.Lengths,
-		"implied": Object{"residual": d.Implied.Residual, "lone": d.Implied.Lone, "against": d.Implied.Against,
-			"anchors": anchors, "weight": weight, "pairPositive": pairPositive, "pairNegative": pairNegative,
-			"direction": direction, "pairs": Object{"anchor": pairAnchor, "other": pairOther, "s": pairS,
-				"weight": pairWeight, "positive": positive}},
+		"rows": d.N + d.Proxies, "value": float64(d.Value), "f": d.F, "S": d.S, "M": d.M, "G": d.G, "raw": d.Raw,
+		"labels": int32s(d.Labels), "onS": onS,
+		"implied":  Object{"residual": d.Implied.Residual, "lone": d.Implied.Lone},
 		"triplets": list, "skew": skew(d.M, d.N+d.Proxies)}, nil
 }
 
@@ -185,9 +166,7 @@ func (e *Engine) diagram(q *request) (Object, error) {
 	}
 	positive, negative, weight := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
 	pull, push, residual := make([]float32, n*n), make([]float32, n*n), 0.0
-	kind := "rule"
 	if s.loss != nil {
-		kind = "loss"
 		parts, err := e.compiledLoss(s.loss).Parts(losses.PerClass(s.loss), at, at)
 		if err != nil {
 			return nil, fmt.Errorf("loss %s: %w", s.loss, err)
@@ -214,7 +193,7 @@ func (e *Engine) diagram(q *request) (Object, error) {
 			pull[k], push[k] = weight[k]*positive[k], weight[k]*negative[k]
 		}
 	}
-	return Object{"kind": kind, "name": s.name(), "low": low, "high": high, "side": n, "pairPositive": positive,
+	return Object{"name": s.name(), "low": low, "high": high, "side": n, "pairPositive": positive,
 		"pairNegative": negative, "weight": weight, "pull": pull, "push": push, "residual": residual}, nil
 }
 
@@ -348,8 +327,7 @@ func (e *Engine) flow(q *request) (Object, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var positions, sap, san, violations []float32
-	var count []int32
+	var positions, sap, san []float32
 	for range frames {
 		if err := f.Advance(steps, rate); err != nil {
 			return nil, err
@@ -357,9 +335,7 @@ func (e *Engine) flow(q *request) (Object, error) {
 		at := f.State()
 		positions = append(positions, at.F...)
 		sap, san = append(sap, float32(at.Sap)), append(san, float32(at.San))
-		violations, count = append(violations, float32(at.Violations)), append(count, int32(at.Triplets))
 	}
 	return Object{"name": s.name(), "n": batch.N, "dim": batch.Dim, "frames": frames, "F": positions,
-		"labels": int32s(batch.Labels), "proxies": proxies.N, "P": f.State().P, "classes": int32s(proxies.Classes),
-		"sap": sap, "san": san, "violations": violations, "triplets": count}, nil
+		"labels": int32s(batch.Labels), "proxies": proxies.N, "P": f.State().P, "sap": sap, "san": san}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,13 +127,7 @@ func (e *Engine) describe(*request) (Object, error) {
 			"max": k.max, "step": k.step, "default": k.value(dmlx.Options{}), "pairs": pairs, "triplets": triplets})
 	}
 	for _, k := range switches {
-		of := []string{}
-		for _, d := range e.parts.Directions {
-			if slices.Contains(dmlx.Rule{Direction: d}.UsedOptions(), k.name) {
-				of = append(of, d.Name)
-			}
-		}
-		toggles = append(toggles, Object{"name": k.name, "title": k.title, "help": k.help, "directions": of})
+		toggles = append(toggles, Object{"name": k.name, "title": k.title, "help": k.help})
 	}
 	for _, a := range dmlx.Aliases() {
 		r, err := dmlx.ParseRule(a)
@@ -155,7 +148,7 @@ func (e *Engine) describe(*request) (Object, error) {
 				"switch": p.Switch, "want": p.Want})
 		}
 		list = append(list, Object{"name": about.Name, "title": about.Title, "source": about.Source, "formula": about.Text,
-			"proxies": about.Proxies, "perClass": losses.PerClass(l), "parameters": parameters})
+			"parameters": parameters})
 	}
 	return Object{
 		"directions": parts(e.parts.Directions, directions, func(d dmlx.Direction) string { return d.Name }),
@@ -163,8 +156,7 @@ func (e *Engine) describe(*request) (Object, error) {
 		"triplets":   parts(e.parts.Triplets, tripletWeights, func(t dmlx.TripletWeight) string { return t.Name }),
 		"masks":      parts(e.parts.Masks, masks, func(m dmlx.Mask) string { return m.Name }), "options": options,
 		"switches": toggles, "aliases": aliases, "rules": rules, "losses": list,
-		"limits": Object{"rows": mostRows, "dim": mostDim, "side": mostSide, "frames": mostFrames, "fileBytes": mostFile},
-		"go":     runtime.Version()}, nil
+		"limits": Object{"fileBytes": mostFile}}, nil
 }
 
 // slider suggests a range for a loss's parameter: from 0, or from well below the default where 0 is not allowed, to
@@ -234,7 +226,7 @@ func (e *Engine) parse(q *request) (Object, error) {
 		options[k.name] = k.on(r.Options)
 	}
 	out := Object{"kind": "rule", "name": r.Name(), "rule": Object{"direction": r.Direction.Name, "pair": r.Pair.Name,
-		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}, "uses": r.UsedOptions()}
+		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}}
 	if !r.Custom() { // The code of a custom part is the user's.
 		out["literal"], out["command"] = ruleLiteral(r), command("--rule", r.Name())
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // Object is an answer or a part of one. Its values are strings, bools, ints, float64s, []string, []Object, Objects, and
-// arrays: []float32, []int32 and []uint8.
+// arrays: []float32 and []int32.
 type Object map[string]any
 
 // Engine answers requests, one at a time. It keeps the graphs of the rules and losses that it was asked for last.
