@@ -577,6 +577,19 @@ def learning(browser):
     page.wait_for_selector("body[data-ready]")
     page.locator("#learn button.main").click()
     until(page, "() => document.querySelector('#learn .problem').textContent.startsWith('features.gz could not be loaded')", "no word on features that do not come")
+    for name, content in (("features.gz", b"\x1f\x8b\x08"), ("cars.png", b"<html>")):
+        page.unroute_all()
+        page.route("**/" + name, lambda route, _, content=content: route.fulfill(body=content))
+        page.locator("#learn button.main").click()
+        until(page, f"() => document.querySelector('#learn .problem').textContent === '{name} is damaged: reload the page.'", f"no word on a damaged {name}")
+    assert page.locator("#learn .readout").first.inner_text() == "Press Train.", "it still says that it loads"
+    page.route("**/main.wasm.gz", lambda route: route.fulfill(body=b"\x1f\x8b\x08"))
+    page.reload()
+    until(page, "() => document.getElementById('loading').textContent === 'main.wasm.gz is damaged: reload the page.'", "no word on a damaged program")
+    page.unroute_all()
+    page.route("**/main.wasm.gz", lambda route: route.fulfill(body=b"<html>"))
+    page.reload()
+    until(page, "() => /does not start .*: reload the page.$/.test(document.getElementById('loading').textContent)", "no word on what is no program")
     page.context.close()
 
 

@@ -40,6 +40,7 @@
   for (const section of document.querySelectorAll("main > section")) seen.observe(section);
 
   const loading = document.getElementById("loading");
+  loading.textContent = "The library is loading …";
   try {
     const engine = await DMLX.start(), about = await engine.call("describe");
     loading.textContent = "";

@@ -11,13 +11,19 @@ const DMLX = (() => {
     return bytes.buffer;
   };
 
-  // load gets a file of the page. In a single file an element of the id holds it in base64.
-  const load = async (name, id) => {
-    const inside = document.getElementById(id);
-    if (inside) return bytesOf(inside.textContent.trim());
+  const fetched = async (name) => {
     const response = await fetch(name).catch((error) => ({statusText: error.message}));
     if (!response.ok) throw new Error(`${name} could not be loaded: ${response.status || ""} ${response.statusText}`);
     return response.arrayBuffer();
+  };
+
+  // load gets a file of the page and unpacks it. In a single file an element of the id holds it in base64.
+  const load = async (name, id) => {
+    const inside = document.getElementById(id), bytes = inside ? bytesOf(inside.textContent.trim()) : await fetched(name);
+    const [first, second] = new Uint8Array(bytes);
+    if (first !== 0x1f || second !== 0x8b) return bytes; // A server may have unpacked it already.
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).arrayBuffer().catch(() => { throw new Error(`${name} is damaged: reload the page.`); });
   };
 
   const base64Of = (array) => {

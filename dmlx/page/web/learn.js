@@ -63,10 +63,7 @@ const Learn = {
   load() {
     this.loaded = this.loaded || (async () => {
       this.line.textContent = "Loading the features …";
-      let bytes = await DMLX.load("features.gz", "dmlx-features");
-      const head = new Uint8Array(bytes, 0, 2);
-      if (head[0] === 0x1f && head[1] === 0x8b) bytes = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
-      this.about = await this.engine.call("learnFrom", {features: bytes});
+      this.about = await this.engine.call("learnFrom", {features: await DMLX.load("features.gz", "dmlx-features")});
       await this.loadImages();
     })().catch((error) => { this.loaded = null; throw error; });
     return this.loaded;
@@ -74,7 +71,8 @@ const Learn = {
 
   // loadImages cuts the sheet of test images, 32 pixels wide each, in rows of 20.
   async loadImages() {
-    const sheet = await createImageBitmap(new Blob([await DMLX.load("cars.png", "dmlx-cars")])), size = 32, row = sheet.width / size;
+    const sheet = await createImageBitmap(new Blob([await DMLX.load("cars.png", "dmlx-cars")])).catch(() => { throw new Error("cars.png is damaged: reload the page."); });
+    const size = 32, row = sheet.width / size;
     const images = Array.from({length: row * sheet.height / size}, (_, i) => {
       const c = Object.assign(document.createElement("canvas"), {width: size, height: size});
       c.getContext("2d").drawImage(sheet, i % row * size, Math.floor(i / row) * size, size, size, 0, 0, size, size);
@@ -107,6 +105,7 @@ const Learn = {
     } catch (error) {
       this.play(false);
       this.wanted = 0;
+      this.show();
       this.problem.textContent = error.message;
     } finally {
       this.running = false;

@@ -1,4 +1,4 @@
-// The worker of the page. The build puts Go's wasm_exec.js in front of it. Its first message has the program, gzipped;
+// The worker of the page. The build puts Go's wasm_exec.js in front of it. Its first message has the program;
 // then each message is a request {id, method, args}, and each answer {id, ms, result} or {id, error}.
 "use strict";
 
@@ -21,17 +21,12 @@ const buffersOf = (value, found = new Set()) => {
   return found;
 };
 
-const startProgram = async (gzipped) => {
-  const program = new Uint8Array(gzipped);
-  let stream = new Blob([program]).stream();
-  // A server may have unpacked it already.
-  if (program[0] === 0x1f && program[1] === 0x8b) stream = stream.pipeThrough(new DecompressionStream("gzip"));
-  const response = new Response(stream, {headers: {"Content-Type": "application/wasm"}});
+const startProgram = async (program) => {
   const go = new Go();
   const ready = new Promise((resolve, reject) => {
     globalThis.dmlxReady = (problem) => (problem ? reject(new Error(problem)) : resolve());
   });
-  const {instance} = await WebAssembly.instantiateStreaming(response, go.importObject);
+  const {instance} = await WebAssembly.instantiate(program, go.importObject);
   const ended = go.run(instance).then(() => {
     throw new Error("the program has ended");
   });
@@ -47,7 +42,7 @@ onmessage = async ({data}) => {
       await started;
       postMessage({ready: true});
     } catch (error) {
-      postMessage({failed: "The computation does not start: " + error.message});
+      postMessage({failed: `The computation does not start (${error.message}): reload the page.`});
     }
     return;
   }
