@@ -130,9 +130,7 @@ const Story = {
       circle.length = 0.75;
       Object.assign(curves, {title: "Part that turns the embedding", xTitle: "similarity S of the pair", xRange: [-1, 1], yRange: [0, 1.05]});
       const a = new View(pictures, circle, {name: "directions"}), b = new View(pictures, curves, {name: "strength"});
-      a.handle({label: "Positive", at: (w, h) => circle.place(state.angle, w, h), drag: (x, y, w, h) => { state.angle = circle.angleAt(x, y, w, h); update(); },
-        key: (dx, dy) => { state.angle += (dx + dy) * Math.PI / 90; update(); },
-        value: () => ({now: degrees(state.angle), min: -180, max: 180, text: `${degrees(state.angle)} degrees, S ${number(Math.cos(state.angle), 2)}`})});
+      circleHandle(a, "Positive", state, "angle", () => update());
       // strengths measures the turning part of the positives' unit gradients. Row 0 is the anchor, row 1 the negative.
       const strengths = async (key, rule, angles) => {
         const r = await this.engine.latest(key, "compute", {rule, ...manyPositives(angles)});
@@ -285,11 +283,7 @@ const Story = {
       const rad = (d) => d * Math.PI / 180, first = [0, 25, 75, -40, -49, -59].map(rad), angles = [...first], labels = [0, 0, 0, 1, 2, 3];
       const a = new View(pictures, circle, {name: "rivals", ratio: 0.8}), b = new View(pictures, bars, {name: "pair-weights", ratio: 0.8});
       const names = ["", "", "the other positive", "", "a gray negative", "another gray negative"];
-      for (const i of [2, 4, 5]) {
-        a.handle({label: names[i], at: (w, h) => circle.place(angles[i], w, h), drag: (x, y, w, h) => { angles[i] = circle.angleAt(x, y, w, h); update(); },
-          key: (dx, dy) => { angles[i] += (dx + dy) * rad(2); update(); },
-          value: () => ({now: degrees(angles[i]), min: -180, max: 180, text: `${degrees(angles[i])} degrees, similarity ${number(Math.cos(angles[i]), 2)}`})});
-      }
+      for (const i of [2, 4, 5]) circleHandle(a, names[i], angles, i, () => update());
       figure.append(el("div.controls", {}, button("Reset", () => { first.forEach((v, i) => { angles[i] = v; }); update(); })));
       const update = this.guard(figure, async () => {
         const batch = {embeddings: Float32Array.from(angles.flatMap((v) => [Math.sin(v), Math.cos(v)])), labels: Int32Array.from(labels), n: 6, dim: 2};
@@ -443,13 +437,17 @@ function placeBy(state, sap, san) {
 // triangle puts handles on anchor, positive and negative of a circle.
 function triangle(view, state, changed) {
   for (const role of ["anchor", "positive", "negative"]) {
-    const text = () => role === "anchor" ? `${degrees(state.anchor)} degrees` :
-      `${degrees(state[role])} degrees, similarity to the anchor ${number(Math.cos(state[role] - state.anchor), 2)}`;
-    view.handle({label: role[0].toUpperCase() + role.slice(1), at: (w, h) => view.picture.place(state[role], w, h),
-      drag: (x, y, w, h) => { state[role] = view.picture.angleAt(x, y, w, h); changed(); },
-      key: (dx, dy) => { state[role] += (dx + dy) * Math.PI / 90; changed(); },
-      value: () => ({now: degrees(state[role]), min: -180, max: 180, text: text()})});
+    circleHandle(view, role[0].toUpperCase() + role.slice(1), state, role, changed);
   }
+}
+
+// circleHandle puts a handle on the point of a circle whose angle is angles[key]. The anchor's is angles.anchor, or 0.
+function circleHandle(view, label, angles, key, changed) {
+  const move = (angle) => { angles[key] = angle; changed(); };
+  view.handle({label, at: (w, h) => view.picture.place(angles[key], w, h), drag: (x, y, w, h) => move(view.picture.angleAt(x, y, w, h)),
+    key: (dx, dy) => move(angles[key] + (dx + dy) * Math.PI / 90),
+    value: () => ({now: degrees(angles[key]), min: -180, max: 180, text: `${degrees(angles[key])} degrees` +
+      (key === "anchor" ? "" : `, similarity to the anchor ${number(Math.cos(angles[key] - (angles.anchor ?? 0)), 2)}`)})});
 }
 
 // diagramHandle puts a handle on a triplet in a diagram. Arrow keys move it in both directions.
