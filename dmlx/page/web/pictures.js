@@ -607,6 +607,7 @@ class Swarm {
   }
 
   get alt() {
+    if (!this.F) return "No embeddings yet.";
     const where = this.dim === 2 ? "on the unit circle" : this.dim === 3 ? "on the unit sphere" : `in ${this.dim} dimensions, projected on a plane`;
     const h = this.history?.steps.length ? this.history : null, last = h && h.steps.length - 1;
     const near = this.images && this.lit ? ` The image in front has S_ap ${number(this.lit.cosines[0], 2)} and S_an ${number(this.lit.cosines[1], 2)}.` : "";
@@ -700,7 +701,7 @@ class Curves {
   at() { return null; }
 
   get alt() {
-    return `${plain(this.title)}: ${this.series.filter((s) => s.name).map((s) => `${plain(s.name)} from ${number(s.y[0])} to ${number(s.y[s.y.length - 1])}`).join("; ")}, ` +
+    return `${plain(this.title)}: ${!this.series.length ? "nothing yet" : this.series.filter((s) => s.name).map((s) => `${plain(s.name)} from ${number(s.y[0])} to ${number(s.y[s.y.length - 1])}`).join("; ")}, ` +
       `over ${plain(this.xTitle)} from ${number(this.xRange[0])} to ${number(this.xRange[1])}.`;
   }
 }
