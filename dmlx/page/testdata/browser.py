@@ -271,9 +271,14 @@ def link(browser, page):
     other.evaluate("() => { location.hash = '#a=loss:ms?beta=20&batch=4x4x2,0.5,2'; }")
     until(other, "() => Bench.a.name === 'ms?beta=20' && Bench.a.kind === 'loss' && Bench.link().startsWith('#a=loss:ms?beta=20&')", "a loss in an address is not read")
     other.goto("about:blank")
-    other.goto(base + "#a=cos/%zz/(&batch=9,9&triplet=x&rate=1e99&steps=-4&view=nothing")
+    other.goto(base + "#a=cos/%zz/(&batch=9,9&triplet=x&rate=1e99&steps=-4&view=nothing&show=__proto__")
     other.wait_for_selector("body[data-ready]")
-    until(other, "() => document.querySelector('#bench .side .problem').textContent", "a broken link has no message")
+    until(other, "() => document.querySelector('#bench .side .problem').textContent.includes('%zz')", "a broken link has no message")
+    assert other.evaluate("() => Bench.a.name === 'cos/con/con' && Bench.state.show === 'pull'") and not other.locator("#bench .card.stale").count(), "a broken link has no pictures"
+    other.evaluate("() => { location.hash = '#a=cos/lin/con&batch=4x4x2,0.5.5,2'; }")
+    until(other, "() => Bench.a.name === 'cos/lin/con' && Bench.a.result.n === 32", "a batch with the noise 0.5.5 is read")
+    other.evaluate("() => { location.hash = '#a=cos/lin/lin&batch=4x4x2,.5,12345678901234567890'; }")
+    until(other, "() => Bench.a.problemLine.textContent.includes('lin') && Bench.a.result.n === 32", "a batch with a seed of twenty digits is read")
     other.context.close()
 
 
@@ -316,6 +321,12 @@ def files(page):
         page.locator("#bench .batch input[name=classes]").fill("3")
         until(page, "() => Bench.own && new Set(Bench.a.result.labels).size === 3", "no draw of three classes")
         inputs.nth(1).set_input_files([])
+        drop(good)
+        until(page, "() => new Set(Bench.a.result.labels).size === 24", "labels of before stay")
+        drop()
+        assert page.locator("#bench .drop .about").inner_text().startswith("24 rows, 24 classes"), "a dropped text is taken for a file"
+        drop(labels)
+        until(page, "() => Bench.own && new Set(Bench.a.result.labels).size === 6", "labels that are dropped after their embeddings are not read")
         line = [math.sin(i) for i in range(24)]  # In one dimension, and one of them zero.
         drop(labels, file("one.npy", npy(line, "<f4", (24, 1))))
         until(page, "() => Bench.own && Bench.a.result.dim === 1", "embeddings of one dimension are not shown")

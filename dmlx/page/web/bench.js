@@ -106,10 +106,10 @@ class Side {
       }
       this.showKind();
       await this.changed();
-      return true;
     } catch (error) {
-      this.fail(error.message, true);
-      return false;
+      const first = !this.result; // Of a link: the controls' rule is shown instead.
+      if (first) await this.changed();
+      this.fail(error.message, !first);
     }
   }
 
@@ -256,7 +256,7 @@ class Side {
     const hard = t.count ? Array.from(t.sap).filter((s, k) => t.san[k] > s).length : 0;
     const {sap, san} = similarities(this.bench.state.triplet);
     this.say("diagram", `${t.count}${t.left ? ` of ${t.count + t.left}` : ""} triplets, ${hard} hard` +
-      (this.kind === "loss" ? `; loss ${number(r.value)}` + (this.numbers.diagram.error ? "" : `; direction, pair and triplet weight leave ${number(100 * this.numbers.diagram.residual, 1)} % of its gradient unexplained`) : r.alone.length ? `; ${r.alone.length} anchors without` : ""));
+      (this.kind === "loss" ? `; loss ${number(r.value)}` + (this.numbers.diagram.error ? "" : `; direction, pair and triplet weight leave ${number(100 * this.numbers.diagram.residual, 1)} % of its gradient unexplained`) : r.alone.length ? `; anchors without one: ${r.alone.length}` : ""));
     this.say("circle", `S_{ap} ${number(sap, 2)}, S_{an} ${number(san, 2)}` + (one.error ? "" : `; steps: ${["a", "p", "n"].map((m, i) => `${m} ${number(Math.hypot(one.G[2 * i], one.G[2 * i + 1]), 3)}`).join(", ")}`));
     this.say("matrix", this.shape = this.kind === "loss" ? `symmetric; ${number(100 * r.implied.residual, 1)} % of the gradient is in no anchor’s pull and push, ${number(100 * r.implied.lone, 1)} % at anchors with only one of them` :
       r.skew > 1e-4 ? `not symmetric: ${number(100 * r.skew, 1)} %` : "symmetric");
@@ -569,21 +569,22 @@ const Bench = {
 
   // take reads dropped files. One with a shape (N,) has the labels.
   async take(files, as) {
+    if (!files.length) return; // A text was dropped, or no file was chosen.
     this.fileProblem.textContent = "";
     this.batchFold.open = this.drop.open = true;
     try {
-      const got = as === "labels" ? {...this.files} : as ? {...this.files, embeddings: null} : {};
+      const got = {};
       for (const file of files) {
         if (!/\.npy$/i.test(file.name)) throw new Error(`${file.name} is not a .npy file. Save arrays by numpy.save.`);
         if (file.size > this.about.limits.fileBytes) throw new Error(`${file.name} has ${number(file.size / 2 ** 20)} MiB; at most ${number(this.about.limits.fileBytes / 2 ** 20)} are read.`);
         const bytes = await file.arrayBuffer(), head = new TextDecoder("latin1").decode(bytes.slice(0, 256));
         const kind = as || (/'shape': *\(\d+,\)/.test(head) ? "labels" : "embeddings");
-        if (!as && got[kind]) throw new Error(`Both files look like ${kind}; drop embeddings [N, D] and labels [N].`);
+        if (got[kind]) throw new Error(`Both files look like ${kind}; drop embeddings [N, D] and labels [N].`);
         got[kind] = {bytes, name: file.name};
       }
-      this.files = got;
-      if (!got.embeddings) {
-        this.fileNote.textContent = "Labels are read. Now add the embeddings.";
+      this.files = as || !got.embeddings ? {...this.files, ...got} : got;
+      if (!this.files.embeddings) {
+        this.fileNote.textContent = `${got.labels.name} is taken for labels. Now add the embeddings.`;
         return;
       }
       await this.readFiles(false);
@@ -663,7 +664,7 @@ const Bench = {
     const q = new Map(hash.replace(/^#/, "").split("&").map((f) => { const at = f.indexOf("="); return [f.slice(0, at), decoded(f.slice(at + 1))]; }));
     if (!q.has("a") && !q.has("batch")) return false;
     const s = this.state, finite = (v, otherwise) => v !== undefined && v !== "" && Number.isFinite(Number(v)) ? Number(v) : otherwise;
-    const batch = /^(\d+)x(\d+)x(\d+),([\d.]+),(\d+)$/.exec(q.get("batch") || "");
+    const batch = /^(\d+)x(\d+)x(\d+),(\d*\.?\d+),(\d{1,15})$/.exec(q.get("batch") || "");
     if (batch) {
       const [classes, images, dim, noise, seed] = batch.slice(1).map(Number);
       Object.assign(s.sample, {classes, images, dim, noise, seed});
@@ -673,7 +674,8 @@ const Bench = {
     }
     const angles = (q.get("triplet") || "").split(",").map((v) => finite(v, NaN) * Math.PI / 180);
     if (angles.length === 3 && angles.every(Number.isFinite)) [s.triplet.anchor, s.triplet.positive, s.triplet.negative] = angles;
-    if (SHOWN[q.get("show") || "pull"]) this.show.set(s.show = q.get("show") || "pull");
+    const show = q.get("show") || "pull";
+    if (Object.hasOwn(SHOWN, show)) this.show.set(s.show = show);
     s.arrows = q.get("arrows") !== "0";
     this.arrows.checked = s.arrows;
     s.low = q.get("low") === "-1" ? -1 : 0;
