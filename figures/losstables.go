@@ -24,8 +24,8 @@ func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) 
 	t := &Table{
 		Columns: []Column{{Title: "Loss", Left: true}, {Title: "anchors"}, {Title: "mean $T$"}, {Title: "sum of $P_+$"},
 			{Title: "sum of $P_-$"},
-			{Group: "left over, %", Title: "of the batch"}, {Group: "left over, %", Title: "lone anchors'"},
-			{Group: "left over, %", Title: "of a lone triplet"}},
+			{Group: "left over, %", Title: "of the batch"}, {Group: "left over, %", Title: "without triplets"},
+			{Group: "left over, %", Title: "of one triplet"}},
 		Caption: "What the losses imply for a batch: triplet weight and pair weights, which sum to 2 where none is " +
 			"negative, and the share of the gradient that they do not explain.",
 		Provenance: provenance,

@@ -256,9 +256,9 @@ class Side {
     const hard = t.count ? Array.from(t.sap).filter((s, k) => t.san[k] > s).length : 0;
     const {sap, san} = similarities(this.bench.state.triplet);
     this.say("diagram", `${t.count}${t.left ? ` of ${t.count + t.left}` : ""} triplets, ${hard} hard` +
-      (this.kind === "loss" ? `; loss ${number(r.value)}` + (this.numbers.diagram.error ? "" : `; direction, pair and triplet weight leave ${number(100 * this.numbers.diagram.residual, 1)} % of its gradient unexplained`) : r.alone.length ? `; anchors without one: ${r.alone.length}` : ""));
+      (this.kind === "loss" ? `; loss ${number(r.value)}` + (this.numbers.diagram.error ? "" : `; direction, pair and triplet weight explain all but ${number(100 * this.numbers.diagram.residual, 1)} % of its gradient`) : r.alone.length ? `; anchors without one: ${r.alone.length}` : ""));
     this.say("circle", `S_{ap} ${number(sap, 2)}, S_{an} ${number(san, 2)}` + (one.error ? "" : `; steps: ${["a", "p", "n"].map((m, i) => `${m} ${number(Math.hypot(one.G[2 * i], one.G[2 * i + 1]), 3)}`).join(", ")}`));
-    this.say("matrix", this.shape = this.kind === "loss" ? `symmetric; ${number(100 * r.implied.residual, 1)} % of the gradient is in no anchor’s pull and push, ${number(100 * r.implied.lone, 1)} % at anchors with only one of them` :
+    this.say("matrix", this.shape = this.kind === "loss" ? `symmetric; ${number(100 * r.implied.residual, 1)} % of the gradient comes from no triplet, ${number(100 * r.implied.lone, 1)} % from anchors that have none` :
       r.skew > 1e-4 ? `not symmetric: ${number(100 * r.skew, 1)} %` : "symmetric");
     this.say("swarm", `mean S_{ap} ${mean(t.sap)}, S_{an} ${mean(t.san)}` + (this.player.steps ? `; step ${this.player.steps}` : ""));
     announce(`${r.name}: ${this.lines.diagram.textContent}; ${this.lines.swarm.textContent}; M ${this.shape}.`);
