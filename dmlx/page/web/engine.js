@@ -52,18 +52,16 @@ const DMLX = (() => {
     if (typeof DecompressionStream === "undefined" || typeof WebAssembly === "undefined") {
       throw new Error("This browser is too old for the page: it has no WebAssembly or no DecompressionStream.");
     }
-    const worker = document.getElementById("dmlx-worker");
-    if (worker) {
-      const url = URL.createObjectURL(new Blob([worker.textContent], {type: "text/javascript"}));
-      const w = new Worker(url);
-      URL.revokeObjectURL(url);
-      return [w, await load("main.wasm.gz", "dmlx-program")];
-    }
-    if (location.protocol === "file:") {
+    const inside = document.getElementById("dmlx-worker");
+    if (!inside && location.protocol === "file:") {
       throw new Error("A browser does not load a program from beside a file. Open the single-file page instead, or serve " +
         "this folder.");
     }
-    return [new Worker("worker.js"), await load("main.wasm.gz", "dmlx-program")];
+    const program = await load("main.wasm.gz", "dmlx-program"); // First, since a worker's error is told once.
+    const url = inside ? URL.createObjectURL(new Blob([inside.textContent], {type: "text/javascript"})) : "worker.js";
+    const worker = new Worker(url);
+    URL.revokeObjectURL(url);
+    return [worker, program];
   };
 
   const start = async () => {
@@ -78,7 +76,7 @@ const DMLX = (() => {
     };
     await new Promise((resolve, reject) => {
       worker.onmessage = ({data}) => (data.ready ? resolve() : reject(new Error(data.failed)));
-      worker.onerror = (event) => reject(new Error("The worker does not start: " + (event.message || "unknown reason")));
+      worker.onerror = (event) => reject(new Error(`worker.js does not start (${event.message || "not loaded"}): reload the page.`));
       worker.postMessage({program}, program ? [program] : []);
     });
     worker.onmessage = ({data}) => {
