@@ -6,6 +6,7 @@ after which the file is as it was, or {"beside": name} if the file has changed m
 """
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -46,7 +47,8 @@ def on_executed(cell, cell_index, execute_reply):
 
 def told(cell):
     """What a failing cell has written to standard error."""
-    return "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stderr")
+    text = "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stderr")
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)  # GoNB colors the lines of cells.
 
 
 client = NotebookClient(

@@ -785,7 +785,7 @@ func TestExecute(t *testing.T) {
 				return
 			}
 			var failed *CellError
-			if !errors.As(err, &failed) || failed.Cell != 2 || strings.Contains(err.Error(), "\n") {
+			if !errors.As(err, &failed) || failed.Cell != 2 || strings.ContainsAny(err.Error(), "\n\x1b") {
 				t.Fatalf("%v", err)
 			}
 			if want := map[string]string{"fails.ipynb": "cannot use",
