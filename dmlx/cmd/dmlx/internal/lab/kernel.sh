@@ -1,7 +1,8 @@
 #!/bin/sh
 # Starts GoNB with its tools on PATH, and ends it and all that it has started when its Jupyter is gone, however that ended.
-# Arguments: the folder of GoNB and goimports and that of go, as in PATH, since a Jupyter that no shell has started has
-# no go on its own; that of gopls, the folder of the module, Jupyter's connection file, and a file that is there when "dmlx lab" has set up what cells need, which a kernel of its first start waits for.
+# Arguments: the folders of GoNB and goimports and of go, as in PATH, since a Jupyter that no shell has started has no go
+# on its own; that of gopls; that of the module; Jupyter's connection file; and a file that is there when "dmlx lab" has
+# set up what cells need, which a kernel of its first start waits for.
 PATH=$1:$PATH
 [ -n "$DMLX_HEADLESS" ] || PATH=$2:$PATH # Without an editor nobody completes code.
 export PATH
