@@ -209,6 +209,12 @@ with sync_playwright() as playwright:
     run("empty")
     write("after", "%%\nfmt.Println(answer())")
     seen["stale"] = run("after")
+    write("after", '%%\nfmt.Println("answer") // answer, `answer` and "answer"')
+    seen["quoted"] = run("after")
+    write("after", "func answer() int { return 43 }")
+    run("after")
+    write("after", "%%\nfmt.Println(answer())")
+    seen["again43"] = run("after")
 
     # Cells that wait for one that is deleted while it runs are run after it.
     write("empty", "%%\ntime.Sleep(5 * time.Second)")

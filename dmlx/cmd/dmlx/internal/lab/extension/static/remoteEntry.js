@@ -145,18 +145,20 @@
     }
   };
 
-  // What a cell uses of cells that do not compile, as a line that says so.
+  // The names that a cell declares.
+  const declared = (source) => [...source.matchAll(/^(?:func|type|var|const)\s+(\w+)/gm)].map(([, name]) => name);
+
+  // What a cell uses of declarations that did not compile, as a line that says so.
   const staleLine = (source, broken) => {
-    const declared = [...broken].filter((cell) => !cell.isDisposed).flatMap((cell) => [...cell.model.sharedModel.getSource().matchAll(/^(?:func|type|var|const)\s+(\w+)/gm)]);
-    const names = new Set(declared.map(([, name]) => name).filter((name) => RegExp(`\\b${name}\\b`).test(source)));
-    return names.size ? `This uses ${[...names].join(" and ")} as before the error in another cell.\n` : "";
+    const code = source.replace(/"(?:\\.|[^"\\\n])*"|`[^`]*`|\/\/.*/g, ""), names = [...broken].filter((name) => RegExp(`\\b${name}\\b`).test(code));
+    return names.length ? `This uses ${names.join(" and ")} as before the error in another cell.\n` : "";
   };
 
   /* Execution. */
 
   // The cells that one kernel runs: the end of the last one, how many there are, a number that changes when those that
   // wait are dropped, the line of the one that runs, the timer of Stop, those that were asked for at once, the start of
-  // the kernel, and the cells that did not compile when they were last run.
+  // the kernel, and the names whose declarations did not compile when they were last run.
   const queues = new WeakMap();
   const queueOf = (sessionContext) => {
     if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null, batch: null, starting: null, broken: new Set()});
@@ -170,6 +172,7 @@
     if (!kernel || watched.has(kernel)) return;
     watched.add(kernel);
     watchQuestions(kernel);
+    kernel.statusChanged.connect((_, status) => { if (status.endsWith("restarting")) queue.broken.clear(); });
     const interrupt = kernel.interrupt.bind(kernel);
     kernel.interrupt = () => {
       queue.round++;
@@ -189,10 +192,11 @@
     watchKernel(kernel, queue);
     const running = runCell(options); // Sends the cell before it returns, and clears the outputs.
     const future = cell.outputArea.future;
-    queue.broken.delete(cell);
     if (!future || future === before) return running; // There was nothing to send.
     outputs.fromJSON(old);
-    let kept = old.length, stale = staleLine(cell.model.sharedModel.getSource(), queue.broken);
+    const source = cell.model.sharedModel.getSource();
+    for (const name of declared(source)) queue.broken.delete(name);
+    let kept = old.length, stale = staleLine(source, queue.broken);
     const dropOld = () => {
       for (; kept > 0; kept--) outputs.remove(0);
       if (stale) outputs.add({output_type: "stream", name: "stderr", text: stale});
@@ -239,10 +243,10 @@
           }
           if (content.evalue === "signal: interrupt") return told = false; // Its kernel is ending, which is told below.
           const found = compileErrors(content.traceback, count);
-          if (found.length > 0 || !/^(exit status \d+|signal: .*)$/.test(content.evalue)) queue.broken.add(cell);
+          if (found.length > 0 || !/^(exit status \d+|signal: .*)$/.test(content.evalue)) declared(source).forEach((name) => queue.broken.add(name));
           if (found.length > 0) return fail(found.join("\n"));
           if (panicked) {
-            failing = panicError(stderr, count, cell.model.sharedModel.getSource(), kernel).then(fail);
+            failing = panicError(stderr, count, source, kernel).then(fail);
             return false;
           }
           if (/^exit status \d+$/.test(content.evalue)) {
