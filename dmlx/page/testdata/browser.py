@@ -208,7 +208,9 @@ def linked(page):
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
     until(page, "() => document.getElementById('live').textContent.startsWith('M[')", "the live region does not tell a cell")
-    page.evaluate("() => Bench.select(null)")
+    assert lit(), "keys light nothing"
+    page.keyboard.press("Escape")
+    assert lit() is None, "Escape leaves the light"
     press(page, "Positive", "ArrowRight", 3, "#bench")
     press(page, "The lone triplet", "ArrowUp", 2, "#bench")
 

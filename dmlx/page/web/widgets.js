@@ -59,7 +59,7 @@ class View {
       this.canvas.addEventListener("pointerleave", (e) => { if (e.pointerType === "mouse") on.point(null, e); });
     }
     if (on.turn) this.turnable(on.turn);
-    if (keys) this.canvas.addEventListener("keydown", (e) => { if (keys(e)) e.preventDefault(); });
+    if (keys) this.canvas.addEventListener("keydown", (e) => { if (e.key === "Escape") on.point?.(null, e); else if (keys(e)) e.preventDefault(); });
     views.add(this);
     new ResizeObserver(() => this.resize()).observe(this.root);
     this.resize();
