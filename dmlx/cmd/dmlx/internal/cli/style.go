@@ -42,8 +42,8 @@ func (a *App) Pictures(r *report.Report, out, prefix string) (words map[string]s
 
 // AddStyle adds the flags of how figures are drawn. [App.CheckStyle] reads them.
 func (a *App) AddStyle(f *pflag.FlagSet) {
-	f.StringVar(&a.width, "width", "", "width of the figures of --out, with text of the same size, as in 240pt or 3.3in, "+
-		"in points without a unit (default: each one's own)")
+	f.StringVar(&a.width, "width", "", "width of the figures of --out, as in 240pt or 3.3in, in points without a unit; "+
+		"text keeps its size (default: each one's own)")
 	f.StringVar(&a.typeface, "typeface", "sans", "typeface of the figures of --out: sans or serif")
 	f.BoolVar(&a.style.NoProvenance, "no-provenance", false, "leave out the line under the PDF figures of --out that "+
 		"says where they are from; SVG and PNG keep it")

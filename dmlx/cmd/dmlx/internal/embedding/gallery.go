@@ -308,8 +308,8 @@ func newGalleryQuery(a *cli.App) *cobra.Command {
 		Long: `Embed photographs by the network of an index, and find the k nearest images by cosine similarity. All images
 are compared, so that the result is exact. --html writes a page with small pictures, which needs no other file.
 
---features Q.npy asks by rows [n, F] in place of photographs: by features where the index was embedded by a head, else
-by embeddings.`,
+--features Q.npy takes the rows [n, F] of a file instead of photographs: features if the index was embedded by a head,
+else embeddings.`,
 		Example: "  dmlx gallery query G photo.jpg --k 10 --html found.html\n  dmlx gallery query G --features Q.npy",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -403,7 +403,7 @@ by embeddings.`,
 	f := cmd.Flags()
 	f.IntVar(&k, "k", 10, "images to find, or all if there are fewer")
 	f.StringVar(&page, "html", "", "page with small pictures to write")
-	f.StringVar(&features, "features", "", "ask by rows [n, F] of a NumPy file in place of photographs")
+	f.StringVar(&features, "features", "", "rows [n, F] to search for instead of photographs (.npy)")
 	return cmd
 }
 

@@ -114,7 +114,7 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 	f := cmd.Flags()
 	f.StringVar(&embeddings, "embeddings", "", "embeddings [N, D] (.npy)")
 	f.StringVar(&labels, "labels", "", "labels, integers or names [N] (.npy or .txt; default: E.labels.npy beside E.npy)")
-	f.StringVar(&names, "names", "", "text file with a line for each row, the name that messages call it by")
+	f.StringVar(&names, "names", "", "text file with a line for each row: its name in messages")
 	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "",
 		"embeddings of the gallery [M, D] (.npy; default: the queries themselves)")
 	f.StringVar(&galleryLabels, "gallery-labels", "", "labels of the gallery [M] (.npy or .txt)")

@@ -52,8 +52,8 @@ and Go are not changed. Later starts take seconds and need no network.
 
 You work on copies of the notebooks, in the folder ` + carried + ` of the checkout, which git ignores. A copy that you
 have changed is never overwritten; the others follow the checkout. --restore brings the named notebooks back as
-shipped, or all that you have changed, and keeps your copies under names with the time. Authors of notebooks open those
-of the checkout by --in-place.
+shipped, or all that you have changed, and keeps your copies under names that hold the time. Authors of notebooks open
+those of the checkout with --in-place.
 
 Some cells show the playground as a page, which computes in the browser without a kernel:
 notebooks/` + singleFile + `, built again at each start.

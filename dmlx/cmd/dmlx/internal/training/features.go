@@ -22,7 +22,7 @@ func (p *presetFlags) addFeatures(f *pflag.FlagSet) {
 	f.StringVar(&p.features.TestLabels, "test-labels", "", "labels of --test-features")
 	f.StringVar(&p.head, "head", "linear", "head on --features: linear, or mlp?hidden=512, which adds a hidden layer "+
 		"to it; start, rate and steps are chosen on held-out classes, so that a head falls below the features at most by "+
-		"chance; those of linear?start=random are not, and it may end far below the features")
+		"chance; linear?start=random chooses none of them and may end far below the features")
 }
 
 // checkFeatures returns an error if the flags of features are incomplete, or contradict others.

@@ -92,7 +92,7 @@ the cluster's nodes share.`,
 	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 " +
 		"(default: the preset's for each rule or loss)"
 	f.StringArrayVar(&r.entries.Places, "table", nil, `show these entries of the ledger: "3", "Figures", "Claims" or `+
-		`"Claim, §6"; may be repeated, as the next three`)
+		`"Claim, §6"; may be repeated, like --verdict, --data and --evidence`)
 	f.StringArrayVar(&r.verdicts, "verdict", nil, `show the entries of the ledger with this verdict: "contradicted", …`)
 	f.StringArrayVar(&r.entries.Data, "data", nil, "show the entries of the ledger on this data set of ours")
 	f.StringArrayVar(&r.entries.Presets, "evidence", nil, "show the entries of the ledger that runs of this preset judge")

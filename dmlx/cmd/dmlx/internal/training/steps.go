@@ -149,7 +149,7 @@ weights.safetensors, the weights and running averages after the last step.
 		"initial weights: a .safetensors or .pth file with torchvision's names, or a .safetensors file with the names of "+
 			"NET.onnx")
 	f.StringVar(&pixels, "pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
-	f.StringVar(&labels, "labels", "", "their labels, int64 [K, B] (.npy)")
+	f.StringVar(&labels, "labels", "", "labels of the batches, int64 [K, B] (.npy)")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
 	f.StringVar(&loss, "loss", "", "loss without proxies, instead of a rule")
 	f.Float64Var(&lr, "lr", 0, "learning rate")
