@@ -197,8 +197,8 @@ func (t Training) run(ctx context.Context, trainer *train.Trainer, spec runs.Spe
 	}
 }
 
-// PresetName returns the preset of a run, or the size of a run that belongs to none.
-func PresetName(s runs.Spec) string {
+// presetName returns the preset of a run, or the size of a run that belongs to none.
+func presetName(s runs.Spec) string {
 	if name := presets.Of(s); name != "custom" {
 		return "preset " + name
 	}
@@ -285,7 +285,7 @@ type chart struct {
 
 func newChart(specs []runs.Spec) *chart {
 	c := &chart{id: "training_" + gonbui.UniqueId(), specs: specs, curves: make([]figures.TrainingCurve, len(specs)),
-		note: fmt.Sprintf("%s · %s · seed %d", PresetName(specs[0]), specs[0].Data, specs[0].Seed)}
+		note: fmt.Sprintf("%s · %s · seed %d", presetName(specs[0]), specs[0].Data, specs[0].Seed)}
 	for i, s := range specs {
 		c.curves[i] = figures.TrainingCurve{Name: shortRule(s) + fmt.Sprintf(", lr %.3g", s.LR), Recall: math.NaN()}
 	}

@@ -56,7 +56,7 @@ func TestTraining(t *testing.T) {
 			t.Errorf("run %d is in the store: %v, %v", i, found, err)
 		}
 	}
-	if PresetName(runs[0].Spec) != "preset smoke" || !strings.HasPrefix(runs[0].Spec.Rule, "cos/con/hinge#") ||
+	if presetName(runs[0].Spec) != "preset smoke" || !strings.HasPrefix(runs[0].Spec.Rule, "cos/con/hinge#") ||
 		runs[0].Spec.LR == runs[1].Spec.LR {
 		t.Errorf("%+v", runs)
 	}
@@ -71,7 +71,7 @@ func TestTraining(t *testing.T) {
 		t.Errorf("edited: %+v, then %+v", runs, again)
 	}
 	tr.Epochs = 1
-	if short, err := tr.specs(); err != nil || PresetName(short[0]) != "no preset, 1 × 4 steps" {
+	if short, err := tr.specs(); err != nil || presetName(short[0]) != "no preset, 1 × 4 steps" {
 		t.Errorf("%v, %v", short, err)
 	}
 }

@@ -520,7 +520,7 @@ func (f *form) network(ctx context.Context, r dmlx.Rule, rows []string, data str
 			continue
 		}
 		k := tried{Hash: one.Spec.Hash(), Data: filepath.Base(data), Rule: shortRule(one.Spec), LR: one.Spec.LR, Seeds: 1,
-			Trained: "the network, " + PresetName(one.Spec), Backend: one.Result.Backend}
+			Trained: "the network, " + presetName(one.Spec), Backend: one.Result.Backend}
 		if recall, ok := one.Result.Recall[1]; ok && one.Result.Diverged == "" {
 			k.Recall = []float64{100 * recall}
 		} else {
