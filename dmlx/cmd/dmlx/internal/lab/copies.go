@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -161,11 +160,7 @@ func (c Copies) Has(dir, file string) (name string, ok bool) {
 	if file, err := filepath.Abs(file); err == nil {
 		name, _ = filepath.Rel(dir, file)
 	}
-	if path.Ext(name) != ".ipynb" || strings.ContainsRune(name, filepath.Separator) {
-		return "", false
-	}
-	_, err := fs.Stat(c.Shipped, name)
-	return name, err == nil
+	return name, slices.Contains(c.files(), name)
 }
 
 // sums returns the recorded sums. Without a record that can be read, all copies that differ count as changed.
