@@ -29,18 +29,13 @@ func (e *Engine) compute(q *request) (Object, error) {
 		return nil, err
 	}
 	var t triplets
-	alone := make([]bool, batch.N)
-	for i := range alone {
-		alone[i] = len(batch.Triplets) == 0
-	}
 	for _, x := range d.Triplets {
 		t.add(x)
-		alone[x.Anchor] = false
 	}
 	without := []int32{}
-	for i, is := range alone {
-		if is {
-			without = append(without, int32(i))
+	for i := range int32(batch.N) {
+		if len(batch.Triplets) == 0 && !slices.Contains(t.anchor, i) {
+			without = append(without, i)
 		}
 	}
 	return Object{"kind": "rule", "name": s.rule.Name(), "n": d.N, "dim": d.Dim, "rows": d.N, "f": d.F, "S": d.S, "M": d.M,
@@ -120,15 +115,7 @@ func heaviest(anchors []dissect.ImpliedAnchor) (t triplets, left int) {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(x, y dissect.Triplet) int {
-		switch {
-		case x.Weight > y.Weight:
-			return -1
-		case x.Weight < y.Weight:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(x, y dissect.Triplet) int { return cmp.Compare(y.Weight, x.Weight) })
 	for _, x := range all[:min(len(all), mostTriplets)] {
 		t.add(x)
 	}

@@ -113,14 +113,7 @@ func tooLarge(name string, bytes int) error {
 	return fmt.Errorf("%s has %d MB; the page reads at most %d MB", name, bytes>>20, mostFile>>20)
 }
 
-func classesOf(q *request) int { return or(q.Classes, defaultClasses) }
-
-func or(x, otherwise int) int {
-	if x > 0 {
-		return x
-	}
-	return otherwise
-}
+func classesOf(q *request) int { return cmp.Or(max(q.Classes, 0), defaultClasses) }
 
 // draw chooses some rows of some classes, those with two or more first, which triplets need.
 func draw(classes []int64, members map[int64][]int32, q *request) []int32 {
@@ -136,7 +129,7 @@ func draw(classes []int64, members map[int64][]int32, q *request) []int32 {
 	for _, l := range order {
 		of := slices.Clone(members[l])
 		rng.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
-		of = of[:min(len(of), or(q.Images, defaultImages))]
+		of = of[:min(len(of), cmp.Or(max(q.Images, 0), defaultImages))]
 		slices.Sort(of)
 		rows = append(rows, of...)
 	}
