@@ -44,8 +44,7 @@ class View {
     this.root = el("div.view", {}, this.canvas);
     if (save) {
       this.root.append(el("div.save", {},
-        el("button", {type: "button", title: "Save as SVG", "aria-label": `Save as SVG: ${name}`, onclick: () => this.saveSVG()}, "SVG"),
-        el("button", {type: "button", title: "Save as PNG", "aria-label": `Save as PNG: ${name}`, onclick: () => this.savePNG()}, "PNG")));
+        ...["SVG", "PNG"].map((kind) => el("button", {type: "button", title: `Save as ${kind}`, "aria-label": `Save as ${kind}: ${name}`, onclick: () => this[`save${kind}`]()}, kind))));
     }
     parent.append(this.root);
     this.describe = later(400, () => this.canvas.setAttribute("aria-label", this.picture.alt));
