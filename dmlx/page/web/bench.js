@@ -118,14 +118,9 @@ class Side {
     this.version++;
     if (!moving) { this.range = this.arrow = 0; this.levels = null; }
     if (this.kind === "rule") {
-      for (const o of this.bench.about.options) {
-        this.sliders[o.name].enable(o.pairs?.includes(this.rule.pair) || o.triplets?.includes(this.rule.triplet) || false);
-      }
-      const {directions, pairs, triplets, masks} = this.bench.about;
-      this.help.replaceChildren(...[[directions, "direction"], [pairs, "pair"], [triplets, "triplet"], [masks, "mask"]].flatMap(([list, key]) => {
-        const p = list.find((p) => p.name === this.rule[key]);
-        return p ? [el("dt", {}, p.name), el("dd", {}, symbol(subscripts(p.help)))] : [];
-      }));
+      const chosen = chosenParts(this.bench.about, this.rule);
+      for (const [name, s] of Object.entries(this.sliders)) s.enable(chosen.some((p) => p.uses.includes(name)));
+      this.help.replaceChildren(...chosen.flatMap((p) => [el("dt", {}, p.name), el("dd", {}, symbol(subscripts(p.help)))]));
     }
     this.player.change(structuredClone(this.subject), this.bench.state.rate);
     this.details();

@@ -4,10 +4,10 @@
 const Try = {
   async begin(engine, about, state) {
     const text = decodeURIComponent(/[#&]a=([^&]*)/.exec(state)?.[1] || "cos/con/con"), {rule} = await engine.call("parse", {rule: text});
-    Object.assign(this, {engine, rule, tau: about.options.find((o) => o.name === "tau")});
+    Object.assign(this, {engine, about, rule});
     const change = () => { this.tauSlider.enable(this.usesTau); this.ask(""); };
     const parts = Object.values(partChoices(about, rule, (key, v) => { rule[key] = v; change(); })).map((c) => c.root);
-    const {min, max, step} = this.tau;
+    const {min, max, step} = about.options.find((o) => o.name === "tau");
     this.tauSlider = slider({label: "τ", name: "tau", min, max, step, value: rule.options.tau, on: (v) => { rule.options.tau = v; }, settle: () => this.ask("")});
     this.data = choice({label: "data set", name: "data", options: about.data.map((d) => [d, d]), value: about.data[0], on: () => {}});
     const network = check({label: "the real network", name: "network"}), ticks = about.rows.map((row) => check({label: row, name: "row", value: about.ticked.includes(row), on: () => this.ask("")}));
@@ -30,7 +30,7 @@ const Try = {
 
   get rows() { return this.all.filter((_, i) => this.ticks[i].checked); },
 
-  get usesTau() { return this.tau.triplets.includes(this.rule.triplet) || this.tau.pairs.includes(this.rule.pair); },
+  get usesTau() { return chosenParts(this.about, this.rule).some((p) => p.uses.includes("tau")); },
 
   async ask(press) {
     const {direction, pair, triplet, mask, options} = this.rule, name = `${direction}/${pair}/${triplet}${mask ? "+" + mask : ""}${this.usesTau ? `?tau=${options.tau}` : ""}`;

@@ -225,6 +225,11 @@ function partChoices({directions, pairs, triplets, masks}, rule, on) {
   return Object.fromEntries(all.map(([key, label, list]) => [key, choice({label, name: key, value: rule[key] || "", options: list.map((p) => [p.name, p.name || "none"]), on: (v) => on(key, v)})]));
 }
 
+// chosenParts are what describe says of a rule's parts.
+function chosenParts({directions, pairs, triplets, masks}, {direction, pair, triplet, mask}) {
+  return [[directions, direction], [pairs, pair], [triplets, triplet], [masks, mask]].flatMap(([list, name]) => list.filter((p) => p.name === name));
+}
+
 function button(text, on, attributes = {}) { return el("button.action", {type: "button", onclick: on, ...attributes}, text); }
 
 async function copy(text, from) {

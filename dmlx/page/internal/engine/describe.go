@@ -96,10 +96,12 @@ var switches = []toggle{
 		func(o dmlx.Options) bool { return o.SkipDuplicates }},
 }
 
-func parts[T any](of []T, about map[string]part, nameOf func(T) string) (out []Object) {
+// parts are those of a kind, each with the options that a rule with it uses.
+func parts[T any](of []T, about map[string]part, rule func(T) (name string, with dmlx.Rule)) (out []Object) {
 	for _, x := range of {
-		n := nameOf(x)
-		out = append(out, Object{"name": n, "title": cmp.Or(about[n].title, n), "help": about[n].help})
+		n, r := rule(x)
+		out = append(out, Object{"name": n, "title": cmp.Or(about[n].title, n), "help": about[n].help,
+			"uses": append([]string{}, r.UsedOptions()...)})
 	}
 	return out
 }
@@ -112,19 +114,8 @@ func (e *Engine) describe(*request) (Object, error) {
 	}
 	var options, toggles, aliases, list []Object
 	for _, k := range numbers {
-		pairs, triplets := []string{}, []string{}
-		for _, p := range e.parts.Pairs {
-			if slices.Contains(dmlx.Rule{Pair: p}.UsedOptions(), k.name) {
-				pairs = append(pairs, p.Name)
-			}
-		}
-		for _, t := range e.parts.Triplets {
-			if slices.Contains(dmlx.Rule{Triplet: t}.UsedOptions(), k.name) {
-				triplets = append(triplets, t.Name)
-			}
-		}
 		options = append(options, Object{"name": k.name, "symbol": k.symbol, "title": k.title, "help": k.help, "min": k.min,
-			"max": k.max, "step": k.step, "default": k.value(dmlx.Options{}), "pairs": pairs, "triplets": triplets})
+			"max": k.max, "step": k.step, "default": k.value(dmlx.Options{})})
 	}
 	for _, k := range switches {
 		toggles = append(toggles, Object{"name": k.name, "title": k.title, "help": k.help})
@@ -151,11 +142,14 @@ func (e *Engine) describe(*request) (Object, error) {
 			"parameters": parameters})
 	}
 	return Object{
-		"directions": parts(e.parts.Directions, directions, func(d dmlx.Direction) string { return d.Name }),
-		"pairs":      parts(e.parts.Pairs, pairWeights, func(p dmlx.PairWeight) string { return p.Name }),
-		"triplets":   parts(e.parts.Triplets, tripletWeights, func(t dmlx.TripletWeight) string { return t.Name }),
-		"masks":      parts(e.parts.Masks, masks, func(m dmlx.Mask) string { return m.Name }), "options": options,
-		"switches": toggles, "aliases": aliases, "rules": rules, "losses": list,
+		"directions": parts(e.parts.Directions, directions,
+			func(d dmlx.Direction) (string, dmlx.Rule) { return d.Name, dmlx.Rule{Direction: d} }),
+		"pairs": parts(e.parts.Pairs, pairWeights,
+			func(p dmlx.PairWeight) (string, dmlx.Rule) { return p.Name, dmlx.Rule{Pair: p} }),
+		"triplets": parts(e.parts.Triplets, tripletWeights,
+			func(t dmlx.TripletWeight) (string, dmlx.Rule) { return t.Name, dmlx.Rule{Triplet: t} }),
+		"masks":   parts(e.parts.Masks, masks, func(m dmlx.Mask) (string, dmlx.Rule) { return m.Name, dmlx.Rule{Mask: m} }),
+		"options": options, "switches": toggles, "aliases": aliases, "rules": rules, "losses": list,
 		"limits": Object{"fileBytes": mostFile}}, nil
 }
 
