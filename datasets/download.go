@@ -135,10 +135,10 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	if dir, err := s.locate(o.Dir); err == nil {
 		l, err := s.read(dir)
 		if err != nil {
-			return nil, fmt.Errorf("what is in %s is damaged: %w; to fetch it anew, remove it first", dir, err)
+			return nil, fmt.Errorf("the data set in %s is damaged: %w; to fetch it anew, remove it first", dir, err)
 		}
 		if len(l.Differs) > 0 {
-			return nil, fmt.Errorf("what is in %s is not as published: %s; to fetch it anew, remove it first", l.Root,
+			return nil, fmt.Errorf("the data set in %s is not as published: %s; to fetch it anew, remove it first", l.Root,
 				strings.Join(l.Differs, "; "))
 		}
 		o.Note(fmt.Sprintf("%s is in %s already", s.name, l.Root))

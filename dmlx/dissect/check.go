@@ -274,7 +274,7 @@ func (c *checker) rotation(e Embeddings) {
 				if worst := largestDifference(k.was, k.is); !(worst <= largestRotationError) {
 					of, part := k.named()
 					c.add("rotation", Bad, of, part, "changes by %.2g of its largest value when all embeddings are turned "+
-						"alike; it shall depend on their similarities alone", worst)
+						"alike; it must depend on their similarities alone", worst)
 					return
 				}
 			}

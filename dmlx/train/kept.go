@@ -368,7 +368,7 @@ func (s *keptSamples) Read(dst []byte, which []int, augment *samples.Augment) er
 			i += len(s.labels)
 		}
 		if _, err := s.file.ReadAt(dst[int64(k)*one:int64(k+1)*one], int64(i)*one); err != nil {
-			return fmt.Errorf("what is kept of the images cannot be read: %w", err)
+			return fmt.Errorf("the kept outputs of the images cannot be read: %w", err)
 		}
 	}
 	return nil
