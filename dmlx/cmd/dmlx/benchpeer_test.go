@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,70 +18,111 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 )
 
-// peerProcess is bench.py, which measures other libraries whenever it is asked. It ends with this process.
+// peerProcess is a process that bench.py has forked, which measures other libraries whenever it is asked.
 type peerProcess struct {
 	ask    io.Writer
 	answer *json.Decoder
+	stop   func() // What it holds keeps bench.py alive, if this process started that.
 }
 
-// openPeer starts bench.py by a Python interpreter, and waits until it has loaded its libraries: that takes seconds,
-// and would slow what is measured meanwhile.
+// startPeer starts bench.py by a Python interpreter, which loads its libraries once for all processes that connect to a
+// Unix socket. It ends with this process, or by the function that is returned.
+func startPeer(python string) (socket string, stop func(), err error) {
+	dir := os.TempDir()
+	if len(dir) > 80 { // A socket's path has 108 bytes at most.
+		dir = "/tmp"
+	}
+	if dir, err = os.MkdirTemp(dir, "dmlx-peer-"); err != nil {
+		return "", nil, err
+	}
+	socket = filepath.Join(dir, "socket")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return "", nil, err
+	}
+	listener.SetUnlinkOnClose(false) // Python listens from here on.
+	defer listener.Close()
+	file, err := listener.File()
+	if err != nil {
+		return "", nil, err
+	}
+	defer file.Close()
+	cmd := exec.Command(python, filepath.Join("internal", "peer", "bench.py"), socket)
+	cmd.Stderr, cmd.ExtraFiles = os.Stderr, []*os.File{file}
+	caller, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	return socket, func() {
+		caller.Close()
+		_ = cmd.Wait()
+	}, cmd.Start()
+}
+
+// openPeer connects to the socket of bench.py that is -peer, or starts it by the Python interpreter of this name. It
+// waits until the libraries are loaded: that takes seconds, and would slow what is measured meanwhile.
 var openPeer = sync.OnceValues(func() (*peerProcess, error) {
 	choice, err := openBench()
 	if err != nil {
 		return nil, err
 	}
-	device := "cuda"
-	if bench.OnCPU(choice) {
-		device = "cpu"
-	}
-	cmd := exec.Command(*benchPeer, filepath.Join("internal", "peer", "bench.py"), device)
-	if testing.Short() {
-		cmd.Args = append(cmd.Args, "small")
-	}
-	cmd.Stderr = os.Stderr
-	p := &peerProcess{}
-	if p.ask, err = cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.answer = json.NewDecoder(out)
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	var ready string
-	if err := p.answer.Decode(&ready); err != nil {
-		return nil, fmt.Errorf("bench.py does not start: %w; it needs torch, torchvision, pytorch-metric-learning and "+
-			"faiss-cpu", err)
-	}
-	return p, nil
-})
-
-// peerLine is a measurement of bench.py.
-type peerLine struct {
-	Name, Size string
-	Ours       string // The name of this module's line to compare with.
-	Times      []float64
-	Peak       float64 // GB of the device's memory, or 0.
-}
-
-// measure returns what bench.py measures under a benchmark's name.
-func (p *peerProcess) measure(name string) (lines []peerLine, err error) {
-	if _, err := fmt.Fprintln(p.ask, name); err != nil {
-		return nil, err
-	}
-	if err := p.answer.Decode(&lines); err != nil {
-		return nil, fmt.Errorf("bench.py %s: %w", name, err)
-	}
-	for _, l := range lines {
-		if len(l.Times) == 0 {
-			return nil, fmt.Errorf("bench.py printed no times for %s", l.Name)
+	p, socket := &peerProcess{}, *benchPeer
+	if info, err := os.Stat(socket); err != nil || info.Mode().Type() != fs.ModeSocket {
+		if socket, p.stop, err = startPeer(*benchPeer); err != nil {
+			return nil, err
 		}
 	}
-	return lines, nil
+	connection, err := net.Dial("unix", socket)
+	if err == nil {
+		device, size := "cuda", "whole"
+		if bench.OnCPU(choice) {
+			device = "cpu"
+		}
+		if testing.Short() {
+			size = "small"
+		}
+		p.ask, p.answer = connection, json.NewDecoder(connection)
+		_, err = p.measure(fmt.Sprintf("begin %s %s %d", device, size, os.Getpid()))
+	}
+	if err != nil {
+		err = fmt.Errorf("%w; it needs torch, torchvision, pytorch-metric-learning and faiss-cpu", err)
+	}
+	return p, err
+})
+
+// peerAnswer is what bench.py answers.
+type peerAnswer struct {
+	Lines []struct {
+		Name, Size string
+		Ours       string // The name of this module's line to compare with.
+		Times      []float64
+		Peak       float64 // GB of the device's memory, or 0.
+	}
+	Missing []string // What could not be measured, and why.
+	Result  map[string]any
+	Error   string
+}
+
+// measure returns what bench.py answers to the name of a section and its arguments.
+func (p *peerProcess) measure(section string) (a peerAnswer, err error) {
+	if _, err = fmt.Fprintln(p.ask, section); err == nil {
+		err = p.answer.Decode(&a)
+	}
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	for _, l := range a.Lines {
+		if err == nil && len(l.Times) == 0 {
+			err = fmt.Errorf("no times for %s", l.Name)
+		}
+	}
+	if err != nil {
+		return a, fmt.Errorf("bench.py %s: %w", section, err)
+	}
+	for _, m := range a.Missing {
+		fmt.Fprintln(os.Stderr, m)
+	}
+	return a, nil
 }
 
 // inTurn measures a benchmark and other libraries at the same sizes on the same kind of device, several times in turn,
@@ -96,11 +140,11 @@ func (s *session) inTurn(ctx context.Context, name string, rounds int,
 	beside := make(map[line]string) // The names of this module's lines.
 	for range rounds {
 		// Before this module, which keeps the memory that it takes of a device; PyTorch gives its own back.
-		lines, err := python.measure(name)
+		answer, err := python.measure(name)
 		if err != nil {
 			return err
 		}
-		for _, l := range lines {
+		for _, l := range answer.Lines {
 			theirs = append(theirs, bench.Measured(l.Name, l.Size, "ms", l.Times...))
 			if l.Peak > 0 {
 				theirs = append(theirs, bench.Measured("memory of "+l.Name, l.Size, "GB", l.Peak))

@@ -53,8 +53,8 @@ var (
 	evidenceTime    = flag.Duration("evidence-time", 9*time.Minute, "after it, TestEvidence begins no other check")
 	evidenceList    = flag.Bool("evidence-list", false, "list the checks of TestEvidence with their expected times")
 	evidenceSmall   = flag.Bool("evidence-small", false, "rehearse in small, with records in the folder -evidence")
-	evidenceStep    = flag.String("evidence-step", "small 4 4 32", "what BenchmarkEvidenceStep trains: network, classes, "+
-		"images of each, pixels and precision: bf16, tf32 or bf16-recomputed")
+	evidenceOf      = flag.String("evidence-of", "small 4 4 32", "what BenchmarkEvidenceStep trains: network, classes, "+
+		"images of each, pixels and precision: bf16, tf32 or bf16-recomputed; or BenchmarkEvidenceParity: network, bf16")
 )
 
 // evidenceFile has all records of a folder, and evidencePage those that were recorded on a GPU, for people.
@@ -69,10 +69,10 @@ const (
 type evidence struct {
 	name, about string
 	expected    time.Duration // On an H100 with 16 cores, an estimate.
-	// command returns the arguments of this program, or of python where peer is set. nil leaves the check out, and why
-	// says for what reason. small asks for seconds on a CPU.
+	// command returns the arguments of this program. nil leaves the check out, and why says for what reason. small asks
+	// for seconds on a CPU.
 	command func(small bool) (args []string, why string)
-	peer    bool
+	peer    bool // It needs -peer.
 	env     []string
 }
 
@@ -89,7 +89,7 @@ type record struct {
 	Version string  `json:"version"`
 	Date    string  `json:"date"`
 	Seconds float64 `json:"seconds"`
-	CPU     float64 `json:"cpu_seconds"`      // Of the check's processes.
+	CPU     float64 `json:"cpu_seconds"`      // Of the check's processes, without its peer's.
 	Output  any     `json:"output,omitempty"` // JSON, or lines of text.
 }
 
@@ -109,40 +109,24 @@ func measures(name, about, benchmark string, seconds int, rehearsed bool, more .
 			return nil, "another size of a check that is rehearsed"
 		case small:
 			args = append(args, "-test.short")
-		case *benchPeer != "":
-		case slices.ContainsFunc(more, func(s string) bool { return strings.HasPrefix(s, "vit_") }):
-			return nil, "no -peer, which exports the network"
 		}
 		return append(args, "-peer", *benchPeer), ""
 	}}
 }
 
-// step returns a check of a training step, with the arguments of -evidence-step.
+// step returns a check of a training step, with the arguments of -evidence-of.
 func step(at string, seconds int, rehearsed bool, env ...string) evidence {
 	e := measures("step "+at, "time and memory of a training step", "BenchmarkEvidenceStep", seconds, rehearsed,
-		"-evidence-step", at)
-	e.env = env
+		"-evidence-of", at)
+	e.peer, e.env = strings.HasPrefix(at, "vit_"), env // It exports the network.
 	return e
 }
 
-// parity returns a check of ten training steps beside PyTorch's.
-func parity(arch, precision string, seconds int, rehearsed bool) evidence {
-	e := evidence{name: strings.TrimSpace("parity " + arch + " " + precision), peer: true,
-		about:    "ten training steps beside PyTorch's in float64 and on the same device",
-		expected: time.Duration(seconds) * time.Second}
-	e.command = func(small bool) ([]string, string) {
-		args := []string{"internal/peer/parity.py", "--json", "--backends", cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"),
-			"--dmlx", os.Args[0], "--arch", arch, "--rules", "cos-orth/lin-ms/cir", "--precision", precision}
-		switch {
-		case small && !rehearsed:
-			return nil, "another network of a check that is rehearsed"
-		case small:
-			args = append(args, "--steps", "2")
-		case gpu(context.Background()) != "":
-			args = append(args, "--device", "cuda")
-		}
-		return args, ""
-	}
+// parity returns a check of ten training steps beside PyTorch's, with the arguments of -evidence-of.
+func parity(of string, seconds int, rehearsed bool) evidence {
+	e := measures("parity "+of, "ten training steps beside PyTorch's in float64 and on the same device",
+		"BenchmarkEvidenceParity", seconds, rehearsed, "-evidence-of", of)
+	e.peer = true
 	return e
 }
 
@@ -216,18 +200,18 @@ func allEvidence() []evidence {
 			command: func(bool) ([]string, string) { return []string{"doctor", "--json"}, "" }},
 		measures("rules", "gradients of the 168 rules and of the losses beside the Go backend's", "BenchmarkEvidenceRules",
 			75, true),
-		step("resnet50 8 16 224 bf16", 110, false), parity("resnet18", "", 50, false),
+		step("resnet50 8 16 224 bf16", 110, false), parity("resnet18", 50, false),
 		measures("resume", "an interrupted run has the bits of a whole one", "BenchmarkEvidenceResume", 35, true),
 		measures("op", "gradient surgery beside pytorch-metric-learning", "BenchmarkSurgery", 50, true),
 		measures("recall", "recall of as many images as Stanford Online Products has", "BenchmarkRecall", 45, true),
 		measures("input", "photographs decoded, batches cut from them and copied to the device", "BenchmarkInput", 25,
 			true),
 		table2(false, "1", 2*time.Minute, true),
-		step("vit_small_patch16_224 8 16 224 bf16", 90, false), parity("vit", "", 45, true),
-		parity("resnet50", "bf16", 80, false), step("resnet50 8 16 224", 100, false),
+		step("vit_small_patch16_224 8 16 224 bf16", 90, false), parity("vit", 45, true),
+		parity("resnet50 bf16", 80, false), step("resnet50 8 16 224", 100, false),
 		step("resnet50 32 16 224 bf16", 120, false), deterministic, table2(false, "1-5", 2*time.Minute, false),
-		parity("small", "bf16", 35, true), parity("vit", "bf16", 45, false), parity("resnet18", "bf16", 50, false),
-		parity("resnet50", "", 80, false), parity("small", "", 35, false),
+		parity("small bf16", 35, true), parity("vit bf16", 45, false), parity("resnet18 bf16", 50, false),
+		parity("resnet50", 80, false), parity("small", 35, false),
 		step("small 4 4 32", 50, true), step("resnet18 8 16 224 bf16", 80, false), step("resnet18 8 16 224", 80, false),
 		step("vit_small_patch16_224 8 16 224", 90, false), step("vit_small_patch16_224 8 16 224 tf32", 90, false, tf32),
 		step("vit_base_patch16_224 8 16 224 bf16", 110, false), step("vit_small_patch16_224 32 16 224 bf16", 100, false),
@@ -265,6 +249,9 @@ func TestEvidence(t *testing.T) {
 	if !small && os.Getenv("GOMLX_BACKEND") == "" { // The Go backend could stand in for one that is not found.
 		t.Fatal("GOMLX_BACKEND is not set: want the backend to check, such as xla:/path/to/plugin.so")
 	}
+	if small && !strings.Contains(os.Getenv("GOMLX_BACKEND"), "cuda") { // Half of a rehearsal's time is the compilers'.
+		t.Setenv("XLA_FLAGS", os.Getenv("XLA_FLAGS")+" --xla_backend_optimization_level=0")
+	}
 	begin, dir, now := time.Now(), *evidenceDir, func(e evidence) record {
 		return record{Check: e.name, About: e.about, State: notRun, Small: small, Backend: os.Getenv("GOMLX_BACKEND"),
 			Machine: runs.Machine(), Version: cmp.Or(os.Getenv("DMLX_EVIDENCE_VERSION"), runs.Version()),
@@ -298,6 +285,13 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 	refuse(now(checks[0]), false)
+	if *benchPeer != "" {
+		python, stop := *benchPeer, func() {}
+		if *benchPeer, stop, err = startPeer(python); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { *benchPeer = python; stop() }()
+	}
 	records, order := planned(checks, earlier, now)
 	write := func(r record) { // At once: before minutes are spent that leave no record.
 		if err := durable.WriteJSON(file, records); err != nil {
@@ -451,10 +445,6 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	program := os.Args[0]
-	if e.peer {
-		program = *benchPeer
-	}
 	scratch, err := os.MkdirTemp("", "dmlx-evidence-")
 	if err != nil {
 		r.State, r.Why = "failed", err.Error()
@@ -465,25 +455,23 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 		args[i] = strings.Replace(arg, scratchPlace, scratch, 1)
 	}
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 5*time.Second
-	// A check starts processes that may outlive it and keep the device's memory: PyTorch's.
+	// A check starts processes that may outlive it and keep the device's memory; PyTorch's joins the group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = append(os.Environ(), e.env...)
-	if r.Small && !strings.Contains(r.Backend, "cuda") { // Half of a rehearsal's time is the compilers'.
-		cmd.Env = append(cmd.Env, "XLA_FLAGS=--xla_backend_optimization_level=0")
-	}
 	if !strings.HasPrefix(args[0], "-test.") { // This test is the command, see TestMain.
 		cmd.Env = append(cmd.Env, "DMLX_TEST_COMMAND=1")
 	}
 	start := time.Now()
 	err = cmd.Run()
 	r.State, r.Why, r.Seconds, r.Output = "passed", "", time.Since(start).Seconds(), output(stdout.String())
-	if errors.Is(err, exec.ErrWaitDelay) { // The check has ended well, but one of those has not.
-		err = cmd.Cancel()
+	if errors.Is(err, exec.ErrWaitDelay) { // The check has ended well, but one of those had not.
+		err = nil
 	}
 	if p := cmd.ProcessState; p != nil {
+		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL)
 		r.CPU = (p.UserTime() + p.SystemTime()).Seconds()
 	}
 	if raw, err := os.ReadFile(scratch + linesFile); err == nil {
@@ -783,13 +771,13 @@ func TestEvidenceDiverged(t *testing.T) {
 
 // BenchmarkEvidenceStep times a training step, and compares the memory of its program with what gpu.py foretold.
 func BenchmarkEvidenceStep(b *testing.B) {
-	at := append(strings.Fields(*evidenceStep), "")[:5]
+	at := append(strings.Fields(*evidenceOf), "")[:5]
 	arch, precision := at[0], at[4]
 	var numbers [3]int
 	for i := range numbers {
 		n, err := strconv.Atoi(at[1+i])
 		if err != nil {
-			b.Fatalf("-evidence-step %q: %v", *evidenceStep, err)
+			b.Fatalf("-evidence-of %q: %v", *evidenceOf, err)
 		}
 		numbers[i] = n
 	}
@@ -827,6 +815,31 @@ func BenchmarkEvidenceStep(b *testing.B) {
 		}
 		return nil
 	})
+}
+
+// BenchmarkEvidenceParity trains beside PyTorch, and fails if it is too far from it.
+func BenchmarkEvidenceParity(b *testing.B) {
+	python, err := openPeer()
+	if err != nil {
+		b.Fatal(err)
+	}
+	arch, precision, _ := strings.Cut(*evidenceOf, " ")
+	flags := fmt.Sprintf("parity --backends '%s' --dmlx \"env DMLX_TEST_COMMAND=1 '%s'\" --arch %s "+
+		"--rules cos-orth/lin-ms/cir --precision '%s'", cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), os.Args[0], arch, precision)
+	switch {
+	case testing.Short():
+		flags += " --steps 2"
+	case gpu(b.Context()) != "":
+		flags += " --device cuda"
+	}
+	answer, err := python.measure(flags)
+	if err != nil {
+		b.Fatal(err)
+	}
+	recordEvidence(b, answer.Result)
+	if answer.Result["good"] != true {
+		b.Fatal("too far from PyTorch")
+	}
 }
 
 // exportNetwork has the peer write the ONNX file of a network of timm.

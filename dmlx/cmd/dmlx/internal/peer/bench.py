@@ -1,12 +1,16 @@
 """Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what the benchmarks of the command measure, see
 benchpeer_test.go.
 
-The argument is the device, cpu or cuda; after "small" every path is taken once, for a rehearsal. The first line of the output says that the libraries are loaded. Each line of
-the input names what to time: surgery, losses, step, resnet, convolution, input, recall, or "train NAME B PIXELS PRECISION";
-"export NAME FILE SCRIPT" writes the ONNX file of a network of timm by the script of `dmlx help onnx`. The answer is a line
-of JSON. So the caller can measure something else in between, and ask again. Photographs and faiss are the CPU's in any case.
-What cannot be measured, as for lack of memory, is a line "not measured: …" of the standard error. Between sections no
-memory of the device is kept, since the caller shares it.
+It loads these libraries once, and forks a process for each that connects to the Unix socket of file descriptor 3, the path
+of which is the argument. Standard input ends with the process that started it, and ends it.
+
+The first line of a connection is "begin DEVICE SIZE PROCESS": the device is cpu or cuda, the size "small" if every path is to be
+taken once, for a rehearsal, else "whole", and the fork joins the group of the process, to be ended with it. Every other line
+names what to time: surgery, losses, step, resnet, convolution, input, recall, or "train NAME B PIXELS PRECISION"; "parity FLAGS"
+are those of parity.py, and "export NAME FILE SCRIPT" writes the ONNX file of a network of timm by the script of `dmlx help onnx`.
+The answer to each is a line of JSON. So the caller can measure something else in between, and ask again. Photographs and faiss
+are the CPU's in any case. Between sections no memory of the device is kept, since the caller shares it. What cannot be
+measured, as for lack of memory, is "missing".
 """
 
 import concurrent.futures
@@ -16,9 +20,14 @@ import gc
 import io
 import json
 import os
+import select
+import shlex
+import shutil
+import socket
 import statistics
 import sys
 import time
+import traceback
 
 import numpy
 import PIL.Image
@@ -35,16 +44,7 @@ try:
 except ImportError:
     losses = None
 
-device, small = sys.argv[1], "small" in sys.argv[2:]
-if device == "cuda" and not torch.cuda.is_available():
-    sys.exit(f"torch {torch.__version__} sees no GPU")
-torch.set_default_device(device)
-torch.set_num_threads(os.cpu_count())
-torch.backends.cudnn.benchmark = True  # Convolutions of float32 are TF32's on a GPU, as XLA's are.
-if faiss:
-    faiss.omp_set_num_threads(os.cpu_count())
-compiler = "aot_eager" if small else "inductor"  # Without a C++ compiler's time.
-lines, slow = [], set()
+lines, slow, missing = [], set(), []
 
 
 def measure(step, least=1):
@@ -64,7 +64,7 @@ def measure(step, least=1):
 
 
 def not_measured(what, error):
-    print(f"not measured: {what}: {type(error).__name__}: {' '.join(str(error).split())[:200]}", file=sys.stderr)
+    missing.append(f"not measured: {what}: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
 
 
 def timed(name, ours, size, step, least=1):
@@ -332,13 +332,64 @@ def recall():
             timed(f"faiss-cpu flat, {k} nearest", "recall, R-precision and MAP@R", f"N={n} D={d}", search)
 
 
-sections = {"surgery": surgery, "losses": each_loss, "step": quick, "resnet": resnet, "convolution": convolutions,
-            "input": photographs, "recall": recall, "train": train, "export": export}
-print(json.dumps("ready"), flush=True)
-for section in sys.stdin:
+def parity(*flags):
+    from parity import main
+
+    torch.set_default_device("cpu")  # It chooses the device itself.
+    torch.backends.cudnn.benchmark = False
+    result, good = main(flags)
+    return result | {"good": good}
+
+
+def begin(on, size, caller):
+    """Sets what all sections share."""
+    global device, small, compiler
+    os.setpgid(0, os.getpgid(int(caller)))
+    device, small = on, size == "small"
+    compiler = "aot_eager" if small else "inductor"  # Without a C++ compiler's time.
+    if device == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError(f"torch {torch.__version__} sees no GPU")
+    torch.set_default_device(device)
+    torch.set_num_threads(os.cpu_count())
+    torch.backends.cudnn.benchmark = True  # Convolutions of float32 are TF32's on a GPU, as XLA's are.
+    if faiss:
+        faiss.omp_set_num_threads(os.cpu_count())
+
+
+sections = {"begin": begin, "surgery": surgery, "losses": each_loss, "step": quick, "resnet": resnet,
+            "convolution": convolutions, "input": photographs, "recall": recall, "train": train, "export": export,
+            "parity": parity}
+
+
+def answer(line):
+    """What a section measured and returned, or why it did not."""
     lines.clear()
-    section, *args = section.split()
-    with contextlib.redirect_stdout(sys.stderr):  # What exporters print is no answer.
-        sections[section](*args)
-    free()
-    print(json.dumps(lines), flush=True)
+    missing.clear()
+    section, *args = shlex.split(line)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # What exporters print is no answer.
+            result = sections[section](*args)
+        free()
+    except Exception:
+        return {"Error": traceback.format_exc()}
+    return {"Lines": lines, "Missing": missing, "Result": result}
+
+
+def main():
+    server = socket.socket(fileno=3)
+    while sys.stdin not in (ready := select.select([server, sys.stdin], [], [], 1)[0]):
+        if ready:
+            connection, _ = server.accept()
+            if os.fork() == 0:
+                with connection, connection.makefile("rw") as file:
+                    for line in file:
+                        print(json.dumps(answer(line)), file=file, flush=True)
+                sys.exit()
+            connection.close()
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+    shutil.rmtree(os.path.dirname(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

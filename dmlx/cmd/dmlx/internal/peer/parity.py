@@ -211,7 +211,7 @@ def ours(command, backend, arch, net, pixels, labels, rule, rate, precision):
             env={**os.environ, "GOMLX_BACKEND": backend}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )
         if done.returncode:
-            sys.exit(done.stderr.strip())
+            raise RuntimeError(done.stderr.strip())
         end = {k: v.double() for k, v in safetensors.torch.load_file(d / "out" / "weights.safetensors").items()}
         return torch.from_numpy(np.load(d / "out" / "embeddings.npy")).double(), end
 
@@ -314,7 +314,8 @@ def machine():
     return f"{model}, {os.cpu_count()} cores"
 
 
-def main():
+def main(flags=None):
+    """Prints the tables, and gives their summary and whether all runs are near enough."""
     p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx",
                    help="the command, run in this folder (default: %(default)s)")
@@ -324,13 +325,12 @@ def main():
     p.add_argument("--rules", default=",".join(RULES), help="rules (default: %(default)s)")
     p.add_argument("--precision", default="", choices=["", "bf16"], help="of the network, in PyTorch by autocast (default: float32)")
     p.add_argument("--device", default="cpu", help="of PyTorch's float32 and bf16 (default: %(default)s)")
-    p.add_argument("--json", action="store_true", help="print the result as a line of JSON, too")
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--fixture", metavar="FILE", help="write the fixture of dmlx/train's test and end")
-    o = p.parse_args()
+    o = p.parse_args(flags)
     if o.fixture:
         Path(o.fixture).write_text(json.dumps(fixture()) + "\n")
-        return
+        return {}, True
     git = ["git", "rev-parse", "--short=12", "HEAD"]  # Where there is one.
     revision = subprocess.run(git, capture_output=True, text=True).stdout.strip() if shutil.which("git") else ""
     print(f"dmlx {revision} beside torch {torch.__version__}, torchvision {torchvision.__version__}, numpy {np.__version__}, "
@@ -347,11 +347,9 @@ def main():
             all_good &= good
             sys.stdout.flush()
     print("\n" + ("All are near enough." if all_good else "Some are too far."))
-    if o.json:
-        summary = f"at most {max(times.values()):.1f} times as far from float64 as PyTorch's {o.precision or 'float32'}"
-        print(json.dumps({"summary": summary, "times": times, "torch": torch.__version__, "device": o.device}))
-    sys.exit(not all_good)
+    summary = f"at most {max(times.values()):.1f} times as far from float64 as PyTorch's {o.precision or 'float32'}"
+    return {"summary": summary, "times": times, "torch": torch.__version__, "device": o.device}, all_good
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(not main()[1])
