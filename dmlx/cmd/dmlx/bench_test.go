@@ -57,15 +57,15 @@ func BenchmarkRecall(b *testing.B) { benchmark(b, "recall", 1, ours((*bench.Sess
 
 func ours(run func(*bench.Session, context.Context) error) func(*session, context.Context) error {
 	return func(s *session, ctx context.Context) error {
-		return run(&bench.Session{Choice: s.choice, Small: testing.Short(), Report: s.report}, ctx)
+		return run(&s.Session, ctx)
 	}
 }
 
 // session is the state of a benchmark.
 type session struct {
-	choice *backend.Choice
-	logf   func(format string, args ...any)
-	lines  []bench.Measurement
+	bench.Session
+	logf  func(format string, args ...any)
+	lines []bench.Measurement
 	// least maps the name of a loss's line to that of the products it cannot do without.
 	least map[string]string
 }
@@ -85,7 +85,8 @@ func benchmark(b *testing.B, name string, rounds int, run func(*session, context
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &session{choice: choice, logf: b.Logf, least: make(map[string]string)}
+	s := &session{logf: b.Logf, least: make(map[string]string)}
+	s.Session = bench.Session{Choice: choice, Small: testing.Short(), Report: s.report}
 	if *benchPeer == "" || rounds == 0 {
 		err = run(s, b.Context())
 	} else {
@@ -160,10 +161,16 @@ func merged(all []bench.Measurement) (out []bench.Measurement) {
 	return out
 }
 
-// repeatCall times a graph as [bench.Repeat] does. A call ends when its first output is on the host: all of a call's
-// outputs are there at once, and gradients stay where they are, as in training.
-func repeatCall(ctx context.Context, exec *graph.Exec, in ...any) (milliseconds []float64, err error) {
-	return bench.Repeat(ctx, func() error {
+// repeat times a graph as [bench.Session.Repeat] does. A call ends when its first output is on the host: all of a
+// call's outputs are there at once, and gradients stay where they are, as in training.
+func (s *session) repeat(ctx context.Context, build func(in []*graph.Node) []*graph.Node, in ...any) (
+	milliseconds []float64, err error) {
+	exec, err := graph.NewExec(s.Choice.Backend, build)
+	if err != nil {
+		return nil, err
+	}
+	defer exec.Finalize()
+	return s.Repeat(ctx, func() error {
 		out, err := exec.Call(in...)
 		if err != nil {
 			return err
@@ -190,7 +197,7 @@ func (s *session) surgery(ctx context.Context) error {
 	rules := []string{"ours", "table1-circle", "table1-ms"}
 	if testing.Short() {
 		sizes, rules = sizes[:1], rules[:1]
-	} else if bench.OnCPU(s.choice) {
+	} else if bench.OnCPU(s.Choice) {
 		sizes = sizes[:3]
 	} else {
 		sizes, rules = sizes[2:], rules[:1]
@@ -204,15 +211,7 @@ func (s *session) surgery(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			exec, err := graph.NewExec(s.choice.Backend, func(x, labels *graph.Node) *graph.Node {
-				f, _ := dmlx.Surgery(x, labels, rule)
-				return graph.Gradient(graph.ReduceAllSum(f), x)[0]
-			})
-			if err != nil {
-				return err
-			}
-			times, err := repeatCall(ctx, exec, x, l)
-			exec.Finalize()
+			times, err := s.repeat(ctx, func(in []*graph.Node) []*graph.Node { return surgeryGradient(rule, in) }, x, l)
 			if err != nil {
 				return err
 			}
@@ -220,6 +219,12 @@ func (s *session) surgery(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// surgeryGradient returns the gradient of a rule at the embeddings in[0] with the labels in[1].
+func surgeryGradient(rule dmlx.Rule, in []*graph.Node) []*graph.Node {
+	f, _ := dmlx.Surgery(in[0], in[1], rule)
+	return graph.Gradient(graph.ReduceAllSum(f), in[0])
 }
 
 // run times whole processes, since this process keeps compiled graphs.

@@ -43,7 +43,8 @@ func (s *session) convolution(ctx context.Context) error {
 		after := l.pixels / l.stride
 		x, kernel, v := noise(batch, l.pixels, l.pixels, l.in), noise(l.kernel, l.kernel, l.in, l.out), noise(batch, after,
 			after, l.out)
-		exec, err := graph.NewExec(s.choice.Backend, func(x, kernel, v *graph.Node) []*graph.Node {
+		times, err := s.repeat(ctx, func(in []*graph.Node) []*graph.Node {
+			x, kernel, v := in[0], in[1], in[2]
 			y := backbone.Convolution(x, kernel, l.stride, l.kernel/2)
 			by := []*graph.Node{kernel, x}
 			if l.in == 3 {
@@ -52,12 +53,7 @@ func (s *session) convolution(ctx context.Context) error {
 			// The first output is copied to the host: a number, since nothing else may be paid for.
 			out := []*graph.Node{graph.Slice(y, graph.AxisElem(0), graph.AxisElem(0), graph.AxisElem(0), graph.AxisElem(0)), y}
 			return append(out, graph.Gradient(graph.ReduceAllSum(graph.Mul(y, v)), by...)...)
-		})
-		if err != nil {
-			return err
-		}
-		times, err := repeatCall(ctx, exec, x, kernel, v)
-		exec.Finalize()
+		}, x, kernel, v)
 		if err != nil {
 			return err
 		}
@@ -83,7 +79,7 @@ func (s *session) layerProducts(ctx context.Context, l convolutionLayer, batch i
 	if l.in > 3 {
 		in, times = append(in, matrix(pixels, window*l.out), matrix(window*l.out, l.in)), 3
 	}
-	exec, err := graph.NewExec(s.choice.Backend, func(in []*graph.Node) []*graph.Node {
+	milliseconds, err := s.repeat(ctx, func(in []*graph.Node) []*graph.Node {
 		x, kernel, v := in[0], in[1], in[2]
 		g := graph.MatMul(graph.Transpose(v, 0, 1), x)
 		out := []*graph.Node{graph.Slice(g, graph.AxisElem(0), graph.AxisElem(0)), g, graph.MatMul(x, kernel)}
@@ -91,20 +87,11 @@ func (s *session) layerProducts(ctx context.Context, l convolutionLayer, batch i
 			out = append(out, graph.MatMul(in[3], in[4]))
 		}
 		return out
-	})
+	}, in...)
 	if err != nil {
 		return err
 	}
-	defer exec.Finalize()
-	milliseconds, err := repeatCall(ctx, exec, in...)
-	if err != nil {
-		return err
-	}
-	gflop := times * 2 * float64(pixels) * float64(window*l.in) * float64(l.out) / 1e9
-	size = fmt.Sprintf("%.3g GFLOP, %s", gflop, size)
-	line := bench.Measured(productsLine, size, "ms", milliseconds...)
-	s.report(line)
-	s.report(bench.Measured(productsLine, size, "GFLOP/s", 1000*gflop/line.Value))
+	s.reportProducts(productsLine, size, times*2*float64(pixels)*float64(window*l.in)*float64(l.out)/1e9, milliseconds)
 	s.least[convolutionLine] = productsLine
 	return nil
 }

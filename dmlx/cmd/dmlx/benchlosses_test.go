@@ -52,12 +52,7 @@ func (s *session) losses(ctx context.Context) error {
 			}
 		}
 		s.least[lossLine(about.Name)] = products[k]
-		exec, err := graph.NewExec(s.choice.Backend, func(in []*graph.Node) []*graph.Node { return lossAndGradients(l, in) })
-		if err != nil {
-			return err
-		}
-		times, err := repeatCall(ctx, exec, all...)
-		exec.Finalize()
+		times, err := s.repeat(ctx, func(in []*graph.Node) []*graph.Node { return lossAndGradients(l, in) }, all...)
 		if err != nil {
 			return fmt.Errorf("loss %s: %w", l, err)
 		}
@@ -91,7 +86,7 @@ func (s *session) products(ctx context.Context, x *tensors.Tensor, proxies []any
 		args, others, times = append(args, p), p.Shape().Dimensions[0], 3
 		name = fmt.Sprintf("products of a loss with %d proxies", others)
 	}
-	exec, err := graph.NewExec(s.choice.Backend, func(in []*graph.Node) []*graph.Node {
+	milliseconds, err := s.repeat(ctx, func(in []*graph.Node) []*graph.Node {
 		x, other := in[0], in[len(in)-1]
 		s := graph.MatMul(x, graph.Transpose(other, 0, 1))
 		g := graph.MatMul(s, other)
@@ -100,19 +95,18 @@ func (s *session) products(ctx context.Context, x *tensors.Tensor, proxies []any
 			out = append(out, graph.MatMul(graph.Transpose(s, 0, 1), x))
 		}
 		return out
-	})
+	}, args...)
 	if err != nil {
 		return "", err
 	}
-	defer exec.Finalize()
-	milliseconds, err := repeatCall(ctx, exec, args...)
-	if err != nil {
-		return "", err
-	}
-	gflop := float64(times) * 2 * float64(n) * float64(others) * float64(dim) / 1e9
-	size := fmt.Sprintf("%.3g GFLOP, B=%d D=%d", gflop, n, dim)
+	s.reportProducts(name, fmt.Sprintf("B=%d D=%d", n, dim), float64(times*2*n*others*dim)/1e9, milliseconds)
+	return name, nil
+}
+
+// reportProducts reports the time and the pace of matrix products.
+func (s *session) reportProducts(name, size string, gflop float64, milliseconds []float64) {
+	size = fmt.Sprintf("%.3g GFLOP, %s", gflop, size)
 	line := bench.Measured(name, size, "ms", milliseconds...)
 	s.report(line)
 	s.report(bench.Measured(name, size, "GFLOP/s", 1000*gflop/line.Value))
-	return name, nil
 }

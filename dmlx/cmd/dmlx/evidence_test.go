@@ -802,7 +802,7 @@ func BenchmarkEvidenceStep(b *testing.B) {
 		rounds = 0 // PyTorch's networks are not recomputed.
 	}
 	benchmark(b, peer, rounds, func(s *session, ctx context.Context) error {
-		times, _, err := bench.TimeSteps(ctx, s.choice, spec, 2)
+		times, _, err := bench.TimeSteps(ctx, s.Choice, spec, 2)
 		if err != nil {
 			return err
 		}
@@ -921,10 +921,8 @@ func BenchmarkEvidenceRules(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		builds[name], byProxies[0] = func(in []*graph.Node) *graph.Node {
-			f, _ := dmlx.Surgery(in[0], in[1], rule)
-			return graph.Gradient(graph.ReduceAllSum(f), in[0])[0]
-		}, append(byProxies[0], name)
+		builds[name] = func(in []*graph.Node) *graph.Node { return surgeryGradient(rule, in)[0] }
+		byProxies[0] = append(byProxies[0], name)
 	}
 	for _, name := range published {
 		l, err := losses.Parse(name)

@@ -56,7 +56,7 @@ func Measured(name, size, unit string, values ...float64) Measurement {
 type Session struct {
 	// Choice is the backend to measure.
 	Choice *backend.Choice
-	// Small measures the smallest sizes alone, as for a rehearsal.
+	// Small measures the smallest sizes alone, once, as for a rehearsal.
 	Small bool
 	// Report is called with each line as soon as it is measured.
 	Report func(Measurement)
@@ -99,9 +99,13 @@ func (b *Session) Run(ctx context.Context, only ...string) error {
 	return nil
 }
 
-// Repeat times f for about two seconds and at least five times, after a first call that does not count. If the first
-// call takes more than ten seconds, it is the only one and counts.
-func Repeat(ctx context.Context, f func() error) (milliseconds []float64, err error) {
+// Repeat times f for about two seconds and at least five times, or once if the session is small, after a first call
+// that does not count. If the first call takes more than ten seconds, it is the only one and counts.
+func (b *Session) Repeat(ctx context.Context, f func() error) (milliseconds []float64, err error) {
+	least, long := 5, 2*time.Second
+	if b.Small {
+		least, long = 1, 0
+	}
 	first := time.Now()
 	if err := f(); err != nil {
 		return nil, err
@@ -109,7 +113,7 @@ func Repeat(ctx context.Context, f func() error) (milliseconds []float64, err er
 	if took := time.Since(first); took > 10*time.Second {
 		return []float64{float64(took.Milliseconds())}, nil
 	}
-	for begin := time.Now(); len(milliseconds) < 5 || time.Since(begin) < 2*time.Second; {
+	for begin := time.Now(); len(milliseconds) < least || time.Since(begin) < long; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -173,7 +177,7 @@ func (b *Session) Recall(ctx context.Context) error {
 		values, labels := Gaussian(size[0], size[1])
 		e := &retrieval.Embeddings{Values: values, Dim: size[1], Labels: labels}
 		peak := watchPeak()
-		times, err := Repeat(ctx, func() error {
+		times, err := b.Repeat(ctx, func() error {
 			_, err := retrieval.Evaluate(ctx, b.Choice.Backend, e, nil, []int{1, 2, 4, 8})
 			return err
 		})

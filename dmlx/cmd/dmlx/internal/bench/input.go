@@ -51,7 +51,7 @@ func (b *Session) Input(ctx context.Context) error {
 	if err := writePhotos(photos, each); err != nil {
 		return err
 	}
-	times, err := Repeat(ctx, func() error { return decode(photos) })
+	times, err := b.Repeat(ctx, func() error { return decode(photos) })
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (b *Session) Input(ctx context.Context) error {
 	b.report("photographs decoded, scaled and kept", photoSize(each), "ms", seconds...)
 	const batch = 128
 	pixels, rng := make([]uint8, batch*photoSide*photoSide*3), rand.New(rand.NewPCG(1, 1))
-	times, err = Repeat(ctx, func() error {
+	times, err = b.Repeat(ctx, func() error {
 		one := len(pixels) / batch
 		for i := range batch {
 			set.Train.Augmented(pixels[i*one:(i+1)*one], rng.IntN(len(set.Train.Labels)), rng.IntN(21)-10, rng.IntN(21)-10,
@@ -90,7 +90,7 @@ func (b *Session) Input(ctx context.Context) error {
 		return err
 	}
 	defer sum.Finalize()
-	times, err = Repeat(ctx, func() error {
+	times, err = b.Repeat(ctx, func() error {
 		images := tensors.FromFlatDataAndDimensions(pixels, batch, photoSide, photoSide, 3)
 		out, err := sum.Call(images)
 		if err == nil {
