@@ -56,6 +56,7 @@ func startPeer(python string) (socket string, stop func(), err error) {
 	return socket, func() {
 		caller.Close()
 		_ = cmd.Wait()
+		os.RemoveAll(dir) // If Python did not come so far.
 	}, cmd.Start()
 }
 
@@ -85,6 +86,9 @@ var openPeer = sync.OnceValues(func() (*peerProcess, error) {
 		_, err = p.measure(fmt.Sprintf("begin %s %s %d", device, size, os.Getpid()))
 	}
 	if err != nil {
+		if p.stop != nil {
+			p.stop()
+		}
 		err = fmt.Errorf("%w; it needs torch, torchvision, pytorch-metric-learning and faiss-cpu", err)
 	}
 	return p, err
