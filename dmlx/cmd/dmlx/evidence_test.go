@@ -825,7 +825,8 @@ func BenchmarkEvidenceParity(b *testing.B) {
 	}
 	arch, precision, _ := strings.Cut(*evidenceOf, " ")
 	flags := fmt.Sprintf("parity --backends '%s' --dmlx \"env DMLX_TEST_COMMAND=1 '%s'\" --arch %s "+
-		"--rules cos-orth/lin-ms/cir --precision '%s'", cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), os.Args[0], arch, precision)
+		"--rules cos-orth/lin-ms/cir --precision '%s'", cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), os.Args[0], arch,
+		precision)
 	switch {
 	case testing.Short():
 		flags += " --steps 2"
