@@ -59,23 +59,28 @@ records=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 home=$(cd "$(dirname "$0")" && pwd)
 work=${WORK:-${TMPDIR:-/tmp}/dmlx-evidence-$(id -u)}
-mkdir -p "$work/photos" && cd "$work"
+mkdir -p "$work" && cd "$work"
 [ ! -d "$home/earlier" ] || [ -e "$records/evidence.json" ] || cp -r "$home"/earlier/. "$records"
 python=${PYTHON:-$(command -v python3 || true)}
 unpacked() { # By xz, or by Python where there is none.
   if command -v xz >/dev/null; then xz -dc "$1"; else
     "$python" -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), sys.stdout.buffer)' "$1"; fi
 }
-[ -e dmlx.test ] || { unpacked "$home/dmlx.test.xz" > part && chmod +x part && mv part dmlx.test; }
-[ -d dmlx ] || tar --no-same-owner -xzf "$home/files.tar.gz"
-[ ! -e "$home/network.onnx.xz" ] || [ -e network.onnx ] ||
-  { unpacked "$home/network.onnx.xz" > part && mv part network.onnx; }
-if [ ! -e "$home/photos.tar.xz" ] || [ -n "$(ls photos)" ]; then :
-elif [ -z "$python" ] || ! "$python" -c 'import PIL' 2>/dev/null; then
-  echo "without photographs: ${python:-python3} has no Pillow, which reads them; PYTHON names a Python that has it" >&2
-else
-  unpacked "$home/photos.tar.xz" | tar --no-same-owner -C photos -x
-  "$python" - <<'PY' || rm -rf photos/*
+# Unpacked again if a call was ended within it, and if another program or Python came.
+packed="$python $(cd "$home" && cksum version files.tar.gz ./*.xz)"
+if [ "$(cat packed 2>/dev/null)" != "$packed" ]; then
+  rm -rf packed dmlx.test dmlx network.onnx photos
+  mkdir photos
+  unpacked "$home/dmlx.test.xz" > dmlx.test
+  chmod +x dmlx.test
+  tar --no-same-owner -xzf "$home/files.tar.gz"
+  if [ -e "$home/network.onnx.xz" ]; then unpacked "$home/network.onnx.xz" > network.onnx; fi
+  if [ ! -e "$home/photos.tar.xz" ]; then :
+  elif [ -z "$python" ] || ! "$python" -c 'import PIL' 2>/dev/null; then
+    echo "without photographs: ${python:-python3} has no Pillow, which reads them; PYTHON names a Python that has it" >&2
+  else
+    unpacked "$home/photos.tar.xz" | tar --no-same-owner -C photos -x
+    "$python" - <<'PY' || { rm -rf photos/*; packed="without photographs"; }
 import concurrent.futures
 from pathlib import Path
 from PIL import Image
@@ -89,6 +94,8 @@ def decode(path):
 with concurrent.futures.ThreadPoolExecutor() as pool:
     list(pool.map(decode, Path("photos").rglob("*.webp")))
 PY
+  fi
+  echo "$packed" > packed
 fi
 more=("$@")
 [ -z "$(ls photos)" ] || more+=(-evidence-photos "$(echo "$work"/photos/*)")
@@ -169,6 +176,7 @@ What it may say, and what to do:
   another run writes records     an earlier call still runs: end it or wait
   want another folder            the machine has another GPU or plugin than the records: call it with a new RECORDS
   want room and the right        RECORDS is full or read-only: the record that follows is in no file, all others are
+  No space left on device        WORK=/a/larger/folder evidence.sh …: it takes about a gigabyte with photographs
   holds no records               evidence.json is damaged: put back a copy, or move it away
 To rehearse without a GPU, a minute: GOMLX_BACKEND=xla:cpu $(basename "$out")/evidence.sh RECORDS -evidence-small
 
