@@ -54,9 +54,7 @@ func startPeer(python string) (socket string, stop func(), err error) {
 		return "", nil, err
 	}
 	return socket, func() {
-		caller.Close()
-		_ = cmd.Wait()
-		os.RemoveAll(dir) // If Python did not come so far.
+		_ = errors.Join(caller.Close(), cmd.Process.Kill(), cmd.Wait(), os.RemoveAll(dir))
 	}, cmd.Start()
 }
 
