@@ -38,7 +38,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/losses"
-	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -824,9 +823,8 @@ func BenchmarkEvidenceParity(b *testing.B) {
 		b.Fatal(err)
 	}
 	arch, precision, _ := strings.Cut(*evidenceOf, " ")
-	flags := fmt.Sprintf("parity --backends '%s' --dmlx \"env DMLX_TEST_COMMAND=1 '%s'\" --arch %s "+
-		"--rules cos-orth/lin-ms/cir --precision '%s'", cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), os.Args[0], arch,
-		precision)
+	flags := fmt.Sprintf("parity --backends '%s' --dmlx \"%s\" --arch %s --rules cos-orth/lin-ms/cir --precision '%s'",
+		cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), thisCommand(), arch, precision)
 	switch {
 	case testing.Short():
 		flags += " --steps 2"
@@ -849,16 +847,15 @@ func exportNetwork(b *testing.B, name string) (file string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	dir := b.TempDir()
-	file, script := filepath.Join(dir, name+".onnx"), filepath.Join(dir, "export.py")
-	if err := os.WriteFile(script, []byte(onnx.Export), 0o644); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := python.measure("export " + name + " " + file + " " + script); err != nil {
+	file = filepath.Join(b.TempDir(), name+".onnx")
+	if _, err := python.measure(fmt.Sprintf("export %s '%s' \"%s\"", name, file, thisCommand())); err != nil {
 		b.Fatal(err)
 	}
 	return file
 }
+
+// thisCommand is the command line by which bench.py runs dmlx.
+func thisCommand() string { return "env DMLX_TEST_COMMAND=1 '" + os.Args[0] + "'" }
 
 // programMemory is the greatest memory in GB that a program takes of those that XLA has dumped: of arguments, results
 // and what lies between. It is 0 on another backend.

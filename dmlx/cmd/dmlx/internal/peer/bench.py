@@ -7,7 +7,7 @@ of which is the argument. Standard input ends with the process that started it, 
 The first line of a connection is "begin DEVICE SIZE PROCESS": the device is cpu or cuda, the size "small" if every path is to be
 taken once, for a rehearsal, else "whole", and the fork joins the group of the process, to be ended with it. Every other line
 names what to time: surgery, losses, step, resnet, convolution, input, recall, or "train NAME B PIXELS PRECISION"; "parity FLAGS"
-are those of parity.py, and "export NAME FILE SCRIPT" writes the ONNX file of a network of timm by the script of `dmlx help onnx`.
+are those of parity.py, and "export NAME FILE DMLX" writes the ONNX file of a network of timm by the script of `DMLX help onnx`.
 The answer to each is a line of JSON. So the caller can measure something else in between, and ask again. Photographs and faiss
 are the CPU's in any case. Between sections no memory of the device is kept, since the caller shares it. What cannot be
 measured, as for lack of memory, is "missing".
@@ -33,7 +33,7 @@ import numpy
 import PIL.Image
 import torch
 import torchvision
-from small import Small
+from small import Small, exported
 
 try:  # What is measured without them is measured.
     import faiss
@@ -252,14 +252,13 @@ def resnet():
             train(name, 128 if device == "cuda" else 16, 224, precision)
 
 
-def export(name, path, script):
-    sys.path.insert(0, os.path.dirname(script))
+def export(name, path, command):
     import timm
-    from export import export
 
     with torch.device("cpu"):  # So that the device's memory and its kernels play no part.
         config = timm.data.resolve_model_data_config(timm.create_model(name))
-        export(timm.create_model(name, num_classes=0), path, config["input_size"][1], config["mean"], config["std"])
+        net = timm.create_model(name, num_classes=0)
+        exported(command, net, path, config["input_size"][1], config["mean"], config["std"])
 
 
 def convolutions():

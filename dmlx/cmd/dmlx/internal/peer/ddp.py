@@ -25,13 +25,13 @@ import argparse
 import datetime
 import importlib.metadata
 import os
-import subprocess
 import tempfile
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from pytorch_metric_learning import losses, miners
+from small import revision
 
 CLASSES, IMAGES, SIZE, DIM, BATCHES, PROCESSES = 16, 4, 32, 64, 5, 2
 
@@ -141,12 +141,11 @@ def work(rank, port, results):
 
 def main():
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], check=True, text=True, stdout=subprocess.PIPE).stdout
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("torch", "pytorch-metric-learning"))
     with tempfile.TemporaryDirectory() as dir:
         mp.spawn(work, (29_400 + os.getpid() % 500, f"{dir}/found"), nprocs=PROCESSES)
         found = torch.load(f"{dir}/found")
-    print(f"{commit.strip()}; {versions}; {datetime.date.today()}; {PROCESSES} processes, {BATCHES} batches of "
+    print(f"{revision()}; {versions}; {datetime.date.today()}; {PROCESSES} processes, {BATCHES} batches of "
           f"{CLASSES} × {IMAGES} images of {SIZE} px, |g − G| / |G| and cosine")
     titles = list(next(iter(found.values())))
     print(f"{'loss':42}" + "".join(f"{t:>20}" for t in titles))

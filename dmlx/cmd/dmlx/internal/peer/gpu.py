@@ -35,6 +35,7 @@ from functools import partial
 from pathlib import Path
 
 import jax
+from small import exported, revision
 
 TARGET = {
     "NVIDIA H100 80GB HBM3": """
@@ -156,18 +157,10 @@ class Recorder:
 
     def network(self, name):
         """The ONNX file of a network of timm with random weights."""
+        import timm
+
         path = self.work / f"{name}.onnx"
-        if not path.exists():
-            import sys
-
-            import timm
-
-            (self.work / "export.py").write_text(output(self.dmlx, "help", "onnx"))
-            sys.path.insert(0, str(self.work))
-            from export import export
-
-            export(timm.create_model(name, num_classes=0), str(path), 224, [0.5] * 3, [0.5] * 3)
-        return path
+        return path if path.exists() else exported(self.dmlx, timm.create_model(name, num_classes=0), path, 224, [0.5] * 3, [0.5] * 3)
 
     def programs(self, arch, batch, flags, data="minicar", gpus=1):
         """Those of a step that have a network in them; the last one has its gradient."""
@@ -431,10 +424,9 @@ def main():
 
 def networks_of_files():
     """The same for networks of ONNX files, whole and in part, beside timm's network in PyTorch, with LoRA by peft."""
-    commit = output("git", "describe", "--always", "--dirty")
     for gpu, description in TARGET.items():
         topology = topology_of(description)
-        print(f"dmlx {commit} compiled for one {gpu}, without one; jax {importlib.metadata.version('jax')}, timm "
+        print(f"dmlx {revision()} compiled for one {gpu}, without one; jax {importlib.metadata.version('jax')}, timm "
               f"{importlib.metadata.version('timm')}, torch {importlib.metadata.version('torch')}; {datetime.date.today()}")
         print(f"{'training step of an ONNX file, 224 px':72} {'memory':>9} {'moved':>9} {'kernels':>8}   {'PyTorch, eager':>19}")
         with tempfile.TemporaryDirectory() as work:
@@ -452,10 +444,9 @@ def networks_of_files():
 
 def several_gpus():
     """The memory of each of several GPUs for a step of a large batch."""
-    commit = output("git", "describe", "--always", "--dirty")
     classes, images = map(int, LARGE_BATCH.split("x"))
     for gpu, description in TARGET.items():
-        print(f"dmlx {commit} compiled for {', '.join(map(str, GPUS))} {gpu}, without one; "
+        print(f"dmlx {revision()} compiled for {', '.join(map(str, GPUS))} {gpu}, without one; "
               f"jax {importlib.metadata.version('jax')}; {datetime.date.today()}")
         print(f"{f'training step, 224 px, B={classes * images}':44} {'GPUs':>5} {'memory of each':>15} {'exchanged by each':>18} {'collectives':>12}")
         with tempfile.TemporaryDirectory() as work:
@@ -472,10 +463,9 @@ def several_gpus():
 
 def one_gpu():
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("jax", "jaxlib", "flax", "torch"))
-    commit = output("git", "describe", "--always", "--dirty")
     for gpu, description in TARGET.items():
         topology = topology_of(description)
-        print(f"dmlx {commit} compiled for one {gpu}, without one; {versions}; {datetime.date.today()}")
+        print(f"dmlx {revision()} compiled for one {gpu}, without one; {versions}; {datetime.date.today()}")
         print(f"{'training step, 224 px':44} {'memory':>9} {'moved':>9} {'kernels':>8}   {'in flax':27} {'PyTorch, eager':>15}")
         with tempfile.TemporaryDirectory() as work:
             recorder = Recorder(work)

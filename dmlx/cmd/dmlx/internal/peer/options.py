@@ -14,23 +14,18 @@ is written here a triplet at a time.
 import argparse
 import copy
 import datetime
-import os
 import platform
-import shlex
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytorch_metric_learning
-import safetensors.torch
 import torch
 from pytorch_metric_learning import losses, miners
 from pytorch_metric_learning.distances import CosineSimilarity
 from torch.optim import SGD, Adam, AdamW, lr_scheduler
 
-from parity import FLOOR, LIMIT, MEAN, STD, batches, draw, machine, tensors
+from parity import FLOOR, LIMIT, batches, draw, machine, normalized, ours, tensors
+from small import revision
 
 STEPS, SIZE, DIM, RULE = 10, 32, 32, "cos/lin/cir"
 
@@ -74,29 +69,10 @@ class Case:
             embeddings.append(f.detach().double())
         return torch.stack(embeddings), tensors(net, torch.float64)
 
-    def dmlx(self, command, backend, weights, pixels, labels):
+    def dmlx(self, command, backend, net, pixels, labels):
         """The same by dmlx."""
-        with tempfile.TemporaryDirectory() as d:
-            d = Path(d)
-            safetensors.torch.save_file(weights, d / "w.safetensors")
-            np.save(d / "p.npy", pixels)
-            np.save(d / "l.npy", labels)
-            objective = [] if "--loss" in self.flags else ["--rule", RULE]
-            args = ["--arch", "small", *objective, "--lr", str(self.rate), *self.flags,
-                    "--mean", ",".join(map(str, MEAN)), "--std", ",".join(map(str, STD)), "--weights", d / "w.safetensors",
-                    "--pixels", d / "p.npy", "--labels", d / "l.npy", "--out", d / "out"]
-            done = subprocess.run([*shlex.split(command), "train", "steps", *map(str, args)], text=True,
-                                  env={**os.environ, "GOMLX_BACKEND": backend}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            if done.returncode:
-                sys.exit(f"{self.name()}: {done.stderr.strip()}")
-            end = {k: v.double() for k, v in safetensors.torch.load_file(d / "out" / "weights.safetensors").items()}
-            return torch.from_numpy(np.load(d / "out" / "embeddings.npy")).double(), end
-
-
-def normalized(batch, dtype):
-    """Pixels [B, H, H, 3] as a network's input."""
-    mean, std = (torch.tensor(v, dtype=dtype).view(1, 3, 1, 1) for v in (MEAN, STD))
-    return (torch.from_numpy(batch).permute(0, 3, 1, 2).to(dtype) / 255 - mean) / std
+        objective = [] if "--loss" in self.flags else ["--rule", RULE]
+        return ours(command, backend, "small", net, pixels, labels, self.rate, *objective, *self.flags)
 
 
 def by_rule(mine, bank=None):
@@ -243,8 +219,7 @@ def main():
     o = p.parse_args()
     torch.set_num_threads(1)  # Rounding depends on how many there are.
     backends = o.backends.split(",")
-    revision = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
-    print(f"dmlx {revision} beside torch {torch.__version__}, pytorch-metric-learning {pytorch_metric_learning.__version__}\n"
+    print(f"dmlx {revision()} beside torch {torch.__version__}, pytorch-metric-learning {pytorch_metric_learning.__version__}\n"
           f"{machine()}, {platform.system()}; {datetime.date.today()}\n"
           f"The small network, {STEPS} steps of 4 classes x 4 images of {SIZE} pixels, {DIM} dimensions; rule {RULE} or the loss.\n"
           f"share: the length of the difference from PyTorch's float64, for embeddings of the last step as a share of theirs, for\n"
@@ -266,7 +241,7 @@ def main():
         runs = [case.train(net, pixels, labels, torch.float32)]
         reverse, end = case.train(net, pixels[:, ::-1].copy(), labels[:, ::-1], torch.float32)
         runs.append((reverse.flip(1), end) if case.reversible else runs[0])
-        runs += [case.dmlx(o.dmlx, b, tensors(net), pixels, labels) for b in backends]
+        runs += [case.dmlx(o.dmlx, b, net, pixels, labels) for b in backends]
         flat = lambda t: torch.cat([t[k].flatten() for k in start])
         shares = [(((e[-1] - exact[-1]).norm() / exact[-1].norm()).item(),
                    ((flat(end) - flat(exact_end)).norm() / (flat(exact_end) - flat(start)).norm()).item()) for e, end in runs]

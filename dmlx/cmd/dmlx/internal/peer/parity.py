@@ -26,7 +26,6 @@ import json
 import os
 import platform
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,7 +36,7 @@ import safetensors
 import safetensors.torch
 import torch
 import torchvision
-from small import Small
+from small import Small, exported, revision
 
 RULES = {"cos/con/con": 0.02, "cos-orth/lin-ms/cir": 0.01, "euc/sig-ms/cos+sc1": 0.002}  # With their learning rates.
 SIZES = {"resnet18": (64, 64), "resnet50": (64, 64), "small": (32, 32), "vit": (32, 32)}  # Side of the images, and dimension of the embedding.
@@ -137,16 +136,20 @@ def gradient(f, labels, rule):
     return total / max(count, 1)
 
 
+def normalized(batch, dtype, device="cpu"):
+    """Pixels [B, H, H, 3] as a network's input."""
+    mean, std = (torch.tensor(v, dtype=dtype, device=device).view(1, 3, 1, 1) for v in (MEAN, STD))
+    return (torch.from_numpy(batch).permute(0, 3, 1, 2).to(device, dtype) / 255 - mean) / std
+
+
 def train(net, pixels, labels, rule, rate, dtype, device="cpu", bf16=False):
     """Steps of SGD. Gives the batches' normalized embeddings, each before its step, and the weights at the end, in float64."""
     net = copy.deepcopy(net).to(device, dtype).train()
-    mean, std = (torch.tensor(v, dtype=dtype, device=device).view(1, 3, 1, 1) for v in (MEAN, STD))
     optimizer = torch.optim.SGD(net.parameters(), rate)
     embeddings = []
     for batch, classes in zip(pixels, labels):
-        x = (torch.from_numpy(batch).permute(0, 3, 1, 2).to(device, dtype) / 255 - mean) / std
         with torch.autocast(device, torch.bfloat16, enabled=bf16):
-            x = net(x)
+            x = net(normalized(batch, dtype, device))
         f = torch.nn.functional.normalize(x.to(dtype))
         optimizer.zero_grad()
         f.backward(gradient=gradient(f.detach().cpu(), classes, rule).to(device))
@@ -182,36 +185,24 @@ def batches(steps, classes, images, size, seed):
     return pixels.astype(np.uint8), labels
 
 
-def exported(command, net, size, folder):
-    """The ONNX file of a network of timm, by the script that dmlx prints."""
-    script = subprocess.run([*shlex.split(command), "help", "onnx"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    (folder / "export.py").write_text(script)
-    sys.path.insert(0, str(folder))
-    from export import export
-
-    export(copy.deepcopy(net.trunk), str(folder / "net.onnx"), size, MEAN, STD)
-    return folder / "net.onnx"
-
-
-def ours(command, backend, arch, net, pixels, labels, rule, rate, precision):
-    """What dmlx does, as train gives it."""
+def ours(command, backend, arch, net, pixels, labels, rate, *flags):
+    """What dmlx does by other flags, as train gives it."""
     with tempfile.TemporaryDirectory() as d:
         d, weights = Path(d), tensors(net)
         if arch == "vit":
-            arch = exported(command, net, pixels.shape[2], d)
+            arch = exported(command, copy.deepcopy(net.trunk), d / "net.onnx", pixels.shape[2], MEAN, STD)
         safetensors.torch.save_file(weights, d / "w.safetensors")
         np.save(d / "p.npy", pixels)
         np.save(d / "l.npy", labels)
         colors = ["--mean", ",".join(map(str, MEAN)), "--std", ",".join(map(str, STD))]
-        colors += ["--precision", precision] if precision else []
         args = ["--weights", d / "w.safetensors", "--pixels", d / "p.npy", "--labels", d / "l.npy", "--out", d / "out"]
         done = subprocess.run(
-            [*shlex.split(command), "train", "steps", "--arch", str(arch), "--rule", rule, "--lr", str(rate), *colors,
+            [*shlex.split(command), "train", "steps", "--arch", str(arch), "--lr", str(rate), *flags, *colors,
              *map(str, args)],
             env={**os.environ, "GOMLX_BACKEND": backend}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )
         if done.returncode:
-            raise RuntimeError(done.stderr.strip())
+            raise RuntimeError(f"{' '.join(flags)}: {done.stderr.strip()}")
         end = {k: v.double() for k, v in safetensors.torch.load_file(d / "out" / "weights.safetensors").items()}
         return torch.from_numpy(np.load(d / "out" / "embeddings.npy")).double(), end
 
@@ -227,8 +218,9 @@ def compare(arch, rule, rate, backends, command, steps, device, precision):
     runs = {f"PyTorch {precision or 'float32'}": train(net, pixels, labels, rule, rate, **lower)}
     reverse, end = train(net, pixels[:, ::-1].copy(), labels[:, ::-1], rule, rate, **lower)
     runs["in reverse"] = reverse.flip(1), end
+    flags = ["--rule", rule] + (["--precision", precision] if precision else [])
     for b in backends:
-        runs[f"dmlx {b}"] = ours(command, b, arch, net, pixels, labels, rule, rate, precision)
+        runs[f"dmlx {b}"] = ours(command, b, arch, net, pixels, labels, rate, *flags)
     start = tensors(net, torch.float64)
     assert all(sorted(end) == sorted(start) for _, end in runs.values())
 
@@ -331,9 +323,7 @@ def main(flags=None):
     if o.fixture:
         Path(o.fixture).write_text(json.dumps(fixture()) + "\n")
         return {}, True
-    git = ["git", "rev-parse", "--short=12", "HEAD"]  # Where there is one.
-    revision = subprocess.run(git, capture_output=True, text=True).stdout.strip() if shutil.which("git") else ""
-    print(f"dmlx {revision} beside torch {torch.__version__}, torchvision {torchvision.__version__}, numpy {np.__version__}, "
+    print(f"dmlx {revision()} beside torch {torch.__version__}, torchvision {torchvision.__version__}, numpy {np.__version__}, "
           f"safetensors {safetensors.__version__}\n{machine()}, {platform.system()}; {datetime.date.today()}")
     print(f"max: the largest difference from float64; share: its length as a share of the values', for weights and averages of how\n"
           f"far they went from their start; times: that share over the larger of PyTorch float32's two. Beyond {LIMIT} times, and\n"

@@ -26,6 +26,7 @@ import safetensors.torch
 import torch
 import torchvision
 from PIL import Image
+from small import revision
 from torchvision import transforms
 
 LIMIT = 1e-3
@@ -80,8 +81,7 @@ def main():
             images.append(prepare(image.convert("RGB")))
     if not images:
         sys.exit(f"no JPEG or PNG files in {o.images}")
-    revision = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
-    print(f"dmlx {revision} beside torch {torch.__version__}, torchvision {torchvision.__version__}, Pillow {PIL.__version__}; "
+    print(f"dmlx {revision()} beside torch {torch.__version__}, torchvision {torchvision.__version__}, Pillow {PIL.__version__}; "
           f"{platform.system()}, {datetime.date.today()}")
     print(f"{len(images)} photographs: " + ", ".join(f"{n} {kind}" for kind, n in kinds.most_common()))
     images, good = torch.stack(images), True

@@ -1,4 +1,10 @@
-"""The small network in PyTorch, for parity.py and bench.py."""
+"""What several peers have in common: the small network in PyTorch, networks as ONNX files, and the version of dmlx."""
+
+import runpy
+import shlex
+import shutil
+import subprocess
+import tempfile
 
 import torch
 from torchvision.models.resnet import BasicBlock
@@ -21,3 +27,19 @@ class Small(torch.nn.Module):
         x = torch.relu(self.bn1(self.conv1(x)))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(x.mean((2, 3)))
+
+
+def exported(dmlx, net, path, size, mean, std):
+    """Writes the ONNX file of a network of timm by the script that the command dmlx prints, and gives its path."""
+    script = subprocess.run([*shlex.split(dmlx), "help", "onnx"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(script)
+        file.flush()
+        runpy.run_path(file.name)["export"](net, str(path), size, mean, std)
+    return path
+
+
+def revision():
+    """The commit of this checkout, if it is one."""
+    git = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(git, capture_output=True, text=True).stdout.strip() if shutil.which("git") else ""
