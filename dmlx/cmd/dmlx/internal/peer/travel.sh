@@ -176,7 +176,7 @@ What it may say, and what to do:
   another run writes records     an earlier call still runs: end it or wait
   want another folder            the machine has another GPU or plugin than the records: call it with a new RECORDS
   want room and the right        RECORDS is full or read-only: the record that follows is in no file, all others are
-  No space left on device        WORK=/a/larger/folder evidence.sh …: it takes about a gigabyte with photographs
+  No space left on device        WORK=/a/larger/folder evidence.sh …: it takes some 400 MB with photographs
   holds no records               evidence.json is damaged: put back a copy, or move it away
 To rehearse without a GPU, a minute: GOMLX_BACKEND=xla:cpu $(basename "$out")/evidence.sh RECORDS -evidence-small
 
