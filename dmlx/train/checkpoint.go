@@ -230,7 +230,7 @@ func (s *session) load(want Checkpoint) error {
 		return fmt.Errorf("was written on backend %s, this is %s", c.Backend, want.Backend)
 	case c.DataDigest != want.DataDigest:
 		return fmt.Errorf("was written with other images of %s", s.Data.Name)
-	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > s.Epochs:
+	case c.Epoch != len(c.Epochs) || c.Epoch > s.Epochs || c.Epoch < 1 && s.HeadStart == "": // A chosen start may stay.
 		return errors.New("is damaged: its number of epochs is wrong")
 	}
 	raw, err := s.readSummed(c.Weights, c.WeightsSum)

@@ -139,6 +139,36 @@ func TestTrainTogether(t *testing.T) {
 	}
 }
 
+// A head whose chosen start is not trained, and that is stopped before its measures, goes on from its checkpoint.
+func TestStoppedUntrainedHead(t *testing.T) {
+	data, err := samples.Features("blobs", blobs(12, 8, 7, 1), blobs(6, 8, 7, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := headConfigs(t)["linear"].WithHead("linear")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, dir := trainers()[0], t.TempDir()
+	training := Training{Config: config, ID: "untrained", Data: data, Dir: dir, Warn: func(m string) { t.Error(m) }}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := training
+	stopped.Progress = func(p Progress) {
+		if p.Embedded > 0 {
+			cancel()
+		}
+	}
+	if _, err := c.Train(ctx, stopped); !errors.Is(err, context.Canceled) {
+		t.Fatalf("not stopped: %v", err)
+	}
+	if saved, err := ReadCheckpoint(dir); err != nil || saved.Epoch != 0 {
+		t.Fatalf("the chosen start was trained: %+v, %v", saved, err)
+	}
+	if _, err := c.Train(t.Context(), training); err != nil {
+		t.Error(err)
+	}
+}
+
 // Recall is measured while a head is trained, alone and beside others, and changes no weights.
 func TestRecallDuringTraining(t *testing.T) {
 	data, err := samples.Features("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
