@@ -135,7 +135,7 @@ func RemoveKernel() (path string, err error) {
 		return "", err
 	}
 	if err := os.Remove(path); err != nil {
-		return "", err
+		return "", fmt.Errorf("no kernel was taken out: %w", err)
 	}
 	return path, os.Remove(filepath.Dir(path))
 }
