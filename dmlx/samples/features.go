@@ -2,6 +2,7 @@ package samples
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -15,7 +16,7 @@ import (
 // weights say what was taken off and divided by, as "feature_mean" and "feature_std".
 //
 // It fails if labels do not fit features, a value is NaN or Inf, there are too few classes, no test sample has another
-// one of its class, or all training samples are equal.
+// one of its class, all training samples are equal, or float32 does not hold what tells samples apart.
 func Features(name string, train, test *Array) (*Data, error) {
 	if err := train.check("training"); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -50,9 +51,8 @@ func Features(name string, train, test *Array) (*Data, error) {
 		square += (float64(v) - mean[i%width]) * (float64(v) - mean[i%width])
 	}
 	std := math.Sqrt(square / float64(len(train.Values)))
-	if !(std > 0) || math.IsInf(std, 0) || std < 1e-18 {
-		return nil, fmt.Errorf("%s: the standard deviation of the training features is %g: want features that differ", name,
-			std)
+	if err := checkScale(train.Values, test.Values, mean, std); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	d.Standardize(mean, std)
 	text, err := json.Marshal(mean)
@@ -63,6 +63,43 @@ func Features(name string, train, test *Array) (*Data, error) {
 		"feature_mean": string(text), "feature_std": strconv.FormatFloat(std, 'g', -1, 64),
 	}
 	return d, nil
+}
+
+// checkScale returns an error if float32 would not hold what tells features x apart as x/std − mean/std.
+func checkScale(train, test []float32, mean []float64, std float64) error {
+	width := len(mean)
+	var apart, means []float64 // Distances of rows from those before them, over √F, and from 0 in the mean.
+	for i := width; i < len(train); i += width {
+		sum := 0.0
+		for j, v := range train[i : i+width] {
+			sum += math.Pow(float64(v)-float64(train[i-width+j]), 2)
+		}
+		if sum > 0 {
+			apart = append(apart, math.Sqrt(sum/float64(width)))
+		}
+	}
+	for _, m := range mean {
+		means = append(means, math.Abs(m))
+	}
+	slices.Sort(apart)
+	slices.Sort(means)
+	const ulp = 1.0 / (1 << 24)
+	if len(apart) == 0 {
+		return errors.New("all training features are the same: want features that differ")
+	} else if std < 1e-18 {
+		return fmt.Errorf("the standard deviation of the training features is %.3g: want features that differ by about 1",
+			std)
+	} else if typical, offset := apart[len(apart)/2], means[width/2]; typical < 4*ulp*offset {
+		return fmt.Errorf("training features differ by %.3g, and their mean is %.3g, beside which float32 does not tell "+
+			"them apart: leave out rows that are far off, or take off the mean in float64", typical, offset)
+	}
+	for i, v := range test {
+		if off := math.Abs(float64(v) - mean[i%width]); off > 1e15*std {
+			return fmt.Errorf("row %d, column %d of the test features is %g, and the standard deviation of the training "+
+				"features is %.3g: want features of the same scale", i/width, i%width, v, std)
+		}
+	}
+	return nil
 }
 
 // of returns the samples with some labels.

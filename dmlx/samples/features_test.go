@@ -25,7 +25,25 @@ func TestFeatureData(t *testing.T) {
 	if again, err := Features("x", &other, nil); err != nil || again.Digest == d.Digest {
 		t.Errorf("other features have the same digest: %v", err)
 	}
+	scaled := func(by float32, first ...float32) *Array {
+		a := clusters(4, 3, 2, 1)
+		for i := range a.Values {
+			a.Values[i] *= by
+		}
+		copy(a.Values, first)
+		return a
+	}
+	for _, fine := range [][2]*Array{{scaled(1e-17)}, {scaled(1e30)}, {scaled(1, 1e6, 1e6)}, {scaled(1), scaled(1e9)}} {
+		if _, err := Features("x", fine[0], fine[1]); err != nil {
+			t.Error(err)
+		}
+	}
 	for want, c := range map[string][2]*Array{
+		"is 2.67e-20: want features that differ by about 1": {scaled(1e-20)},
+		"float32 does not tell them apart":                  {scaled(1, 1e10, 1e10)},
+		"row 1, column 0 of the test features is 1e+25":     {scaled(1), scaled(1, 0, 0, 1e25)},
+		"are the same: want features that differ": {{Values: slices.Repeat([]float32{0.1}, 24), Dims: []int{2},
+			Classes: good.Classes}},
 		"half would be the test set":          {clusters(3, 3, 2, 1)},
 		"want [N, F]":                         {{Values: good.Values, Dims: []int{1, 2}, Classes: good.Classes}},
 		"features that differ":                {{Values: make([]float32, 24), Dims: []int{2}, Classes: good.Classes}},
