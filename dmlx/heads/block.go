@@ -233,7 +233,7 @@ func (b *Block) held(a *algebra, f fold) heldBlock {
 }
 
 // rank ranks the rows with trained weights.
-func (h heldBlock) rank(a *algebra, weights []float32) (scores, error) {
+func (h heldBlock) rank(a *algebra, weights []float32) scores {
 	products := a.gram(h.moved(a, h.first, weights))
 	for i, v := range h.rest.values {
 		products.values[i] += v

@@ -101,7 +101,7 @@ func Choose(
 	ctx context.Context, b compute.Backend, features samples.Split, without map[int64]bool, o Options,
 ) (p *Plan, err error) {
 	defer errs.Catch(&err)
-	a, err := newAlgebra(b)
+	a, err := newAlgebra(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -113,65 +113,63 @@ func Choose(
 	whole := momentsOf(a, rows)
 	folds := foldsOf(a, rows, whole)
 	p = &Plan{Choice: Choice{Folds: len(folds)}}
-	best, by, err := p.chooseStart(ctx, a, folds)
-	if err != nil {
-		return nil, err
-	}
-	start := whole.start(a, best)
+	best := p.chooseStart(a, folds)
+	start := whole.start(a, best.headStart)
 	p.Start, p.Shrinkage, p.Between = start.Name, start.Shrinkage, start.Between
 	if p.Block, err = newBlock(a, start, rows, o); err != nil {
 		return nil, err
 	}
 	if len(folds) > 1 {
-		err = p.chooseTraining(ctx, a, o, rows, folds, by)
+		err = p.chooseTraining(ctx, a, o, rows, folds, best.by)
 	}
 	return p, err
 }
 
-// chooseStart returns the best start without its map, and with that by the classes of each fold. PLDA is taken only if
-// Recall@1 gains too: MAP@R of few classes may gain at the cost of directions in which other classes differ.
-func (c *Choice) chooseStart(
-	ctx context.Context, a *algebra, folds []fold,
-) (best headStart, by []headStart, err error) {
-	var base, top scores // Of the best start but PLDA, and of the best.
-	at, most := 0, 0.
-	for i, of := range starts {
-		if of.Name == plda {
-			of.Shrinkage = cmp.Or(starts[at].Shrinkage, 1)
-			if of.Shrinkage == 1 && of.Between == 1 { // The same cosines as those of features less their mean.
-				continue
-			}
+// triedStart is a start with how held-out classes rank by it.
+type triedStart struct {
+	headStart             // Without its map.
+	by        []headStart // With it, by the classes of each fold.
+	scores
+}
+
+// try ranks the held-out classes of folds by a start. PLDA weighs the directions of white, by the classes of each fold.
+func (s headStart) try(a *algebra, folds []fold, white []headStart) triedStart {
+	t := triedStart{headStart: s}
+	for k, f := range folds {
+		if white != nil && s.Between < 1 {
+			s.weight = white[k].weight
 		}
-		var mean scores
-		tried := make([]headStart, len(folds))
-		for k, f := range folds {
-			if ctx.Err() != nil {
-				return best, nil, ctx.Err()
-			}
-			tried[k] = f.start(a, of)
-			r, err := rank(a.gram(tried[k].apply(a, f.held.matrix)), f.held.labels)
-			if err != nil {
-				return best, nil, err
-			}
-			mean.mapR += r.mapR / float64(len(folds))
-			mean.recall += r.recall / float64(len(folds))
-		}
-		gain := mean.mapR - base.mapR
-		if of.Name == plda {
-			gain = min(gain, mean.recall-base.recall)
-		}
-		if i > 0 && gain <= most {
-			continue
-		}
-		if best, by, top, most = of, tried, mean, gain; i == 0 {
-			c.FeaturesRecall = mean.recall
-		}
-		if of.Name != plda {
-			at, base, most = i, mean, 0
+		t.by = append(t.by, f.start(a, s))
+		r := rank(a.gram(t.by[k].apply(a, f.held.matrix)), f.held.labels)
+		t.mapR += r.mapR / float64(len(folds))
+		t.recall += r.recall / float64(len(folds))
+	}
+	return t
+}
+
+// chooseStart returns the best start. PLDA is taken only if Recall@1 gains too: MAP@R of few classes may gain at the
+// cost of directions in which other classes differ.
+func (c *Choice) chooseStart(a *algebra, folds []fold) triedStart {
+	best := starts[0].try(a, folds, nil)
+	c.FeaturesRecall = best.recall
+	for _, of := range starts[1:] {
+		if tried := of.try(a, folds, nil); tried.mapR > best.mapR {
+			best = tried
 		}
 	}
-	c.StartMAPAtR, c.StartRecall = top.mapR, top.recall
-	return best, by, nil
+	base, most := best, 0.
+	for _, between := range pldaShrinkages {
+		of := headStart{Name: plda, Shrinkage: cmp.Or(base.Shrinkage, 1), Between: between}
+		if of.Shrinkage == 1 && between == 1 { // The same cosines as those of features less their mean.
+			continue
+		}
+		tried := of.try(a, folds, base.by)
+		if gain := min(tried.mapR-base.mapR, tried.recall-base.recall); gain > most {
+			best, most = tried, gain
+		}
+	}
+	c.StartMAPAtR, c.StartRecall = best.mapR, best.recall
+	return best
 }
 
 // lengths are the numbers of epochs that are tried: a tenth, three tenths, and all.
@@ -189,9 +187,7 @@ func (p *Plan) chooseTraining(
 			return err
 		}
 		held[i] = blocks[i].held(a, f)
-		if base[i], err = held[i].rank(a, blocks[i].Initial(0)); err != nil {
-			return err
-		}
+		base[i] = held[i].rank(a, blocks[i].Initial(0))
 		p.Price -= base[i].recall / float64(len(folds))
 	}
 	p.Price += p.StartRecall
@@ -218,10 +214,7 @@ func (p *Plan) chooseTraining(
 			}
 			var mapR, recall []float64
 			for k := range folds {
-				r, err := held[k].rank(a, trained[k])
-				if err != nil {
-					return err
-				}
+				r := held[k].rank(a, trained[k])
 				mapR, recall = append(mapR, r.mapR-base[k].mapR), append(recall, r.recall-base[k].recall)
 			}
 			score := math.Inf(1)

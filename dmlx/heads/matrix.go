@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"context"
 	"math/rand/v2"
 
 	"github.com/gomlx/compute"
@@ -49,11 +50,14 @@ func eye(rows, cols int) *mat.Dense {
 	return out
 }
 
-// algebra multiplies matrices on a backend. Its methods panic where that fails, as GoMLX does; exported functions
-// return the error.
-type algebra struct{ outer, inner *Exec }
+// algebra multiplies matrices on a backend until ctx is done. Its methods panic where that fails, as GoMLX does;
+// exported functions return the error.
+type algebra struct {
+	ctx          context.Context
+	outer, inner *Exec
+}
 
-func newAlgebra(b compute.Backend) (*algebra, error) {
+func newAlgebra(ctx context.Context, b compute.Backend) (*algebra, error) {
 	outer, err := NewExec(b, func(x, y *Node) *Node { return MatMul(x, Transpose(y, 0, 1)) })
 	if err != nil {
 		return nil, err
@@ -62,10 +66,17 @@ func newAlgebra(b compute.Backend) (*algebra, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &algebra{outer.SetMaxCache(-1), inner.SetMaxCache(-1)}, nil
+	return &algebra{ctx, outer.SetMaxCache(-1), inner.SetMaxCache(-1)}, nil
 }
 
 func (a *algebra) free() { a.outer.Finalize(); a.inner.Finalize() }
+
+func (a *algebra) call(by *Exec, x, y *tensors.Tensor) *tensors.Tensor {
+	if err := a.ctx.Err(); err != nil {
+		panic(err)
+	}
+	return by.MustCall1(x, y)
+}
 
 // chunk returns some rows, filled up with zeros.
 func (m matrix) chunk(from int) *tensors.Tensor {
@@ -79,7 +90,7 @@ func (a *algebra) times(x, y matrix) matrix {
 	out := newMatrix(x.rows, y.rows)
 	right := tensors.FromFlatDataAndDimensions(y.values, y.rows, y.cols)
 	for from := 0; from < x.rows; from += chunkRows {
-		copy(out.values[from*y.rows:], graphs.Floats(a.outer.MustCall1(x.chunk(from), right)))
+		copy(out.values[from*y.rows:], graphs.Floats(a.call(a.outer, x.chunk(from), right)))
 	}
 	return out
 }
@@ -93,7 +104,7 @@ func (a *algebra) gram(x matrix) matrix {
 	}
 	for k, left := range chunks {
 		for l, right := range chunks[k:] {
-			block := matrix{graphs.Floats(a.outer.MustCall1(left, right)), chunkRows, chunkRows}
+			block := matrix{graphs.Floats(a.call(a.outer, left, right)), chunkRows, chunkRows}
 			from, to := k*chunkRows, (k+l)*chunkRows
 			for i := range min(chunkRows, x.rows-from) {
 				copy(out.row(from + i)[to:], block.row(i))
@@ -113,7 +124,7 @@ func (a *algebra) columns(x, y matrix) *mat.Dense {
 	out := mat.NewDense(x.cols, y.cols, nil)
 	sum := out.RawMatrix().Data
 	for from := 0; from < x.rows; from += chunkRows {
-		for i, v := range graphs.Floats(a.inner.MustCall1(x.chunk(from), y.chunk(from))) {
+		for i, v := range graphs.Floats(a.call(a.inner, x.chunk(from), y.chunk(from))) {
 			sum[i] += float64(v)
 		}
 	}
@@ -126,7 +137,7 @@ func (a *algebra) times64(x, y mat.Matrix) *mat.Dense {
 		rows, cols := m.Dims()
 		return tensors.FromFlatDataAndDimensions(mat.DenseCopyOf(m).RawMatrix().Data, rows, cols)
 	}
-	r := a.outer.MustCall1(tensor(x), tensor(y))
+	r := a.call(a.outer, tensor(x), tensor(y))
 	return mat.NewDense(r.Shape().Dim(0), r.Shape().Dim(1), tensors.MustCopyFlatData[float64](r))
 }
 

@@ -20,10 +20,10 @@ type Reference struct {
 
 // References returns the test set by its features as they are and, where classes have images that differ, whitened by
 // the scatter within the training classes, W + 0.01 tr(W)/F I. Labels in without are no training classes.
-func References(b compute.Backend, data *samples.Data, without map[int64]bool,
+func References(ctx context.Context, b compute.Backend, data *samples.Data, without map[int64]bool,
 ) (out []Reference, err error) {
 	defer errs.Catch(&err)
-	a, err := newAlgebra(b)
+	a, err := newAlgebra(ctx, b)
 	if err != nil {
 		return nil, err
 	}

@@ -28,11 +28,13 @@ import (
 // Which start is taken is chosen by MAP@R over classes held out: the classes are dealt out to folds, and those of a
 // fold are ranked by a start whose moments are those of the other classes.
 
-// starts are those that are tried, by name and shrinkages. PLDA takes that of W which whitens best.
+// starts are those that are tried first, by name and shrinkages.
 var starts = []headStart{{Name: "features"}, {Name: "features less their mean"},
 	{Name: whitened, Shrinkage: 0.01}, {Name: whitened, Shrinkage: 0.03}, {Name: whitened, Shrinkage: 0.1},
-	{Name: whitened, Shrinkage: 0.3}, {Name: whitened, Shrinkage: 0.6}, {Name: whitened, Shrinkage: 0.9},
-	{Name: plda, Between: 0.03}, {Name: plda, Between: 1}}
+	{Name: whitened, Shrinkage: 0.3}, {Name: whitened, Shrinkage: 0.6}, {Name: whitened, Shrinkage: 0.9}}
+
+// pldaShrinkages are those of B that are tried then, with that of W which whitens best.
+var pldaShrinkages = []float64{0.03, 1}
 
 const whitened, plda = "whitened", "PLDA"
 
@@ -150,7 +152,8 @@ func (m *moments) less(some *moments) *moments {
 	return out
 }
 
-// start returns a start given its name and shrinkages. Where features have no scatter within classes it is these.
+// start returns a start given its name and shrinkages, and its weight before PLDA weighs directions, if that is known.
+// Where features have no scatter within classes it is these.
 func (m *moments) start(a *algebra, of headStart) headStart {
 	if of.Name == starts[0].Name {
 		return of
@@ -163,11 +166,6 @@ func (m *moments) start(a *algebra, of headStart) headStart {
 	if !(average > 1e-30) || math.IsInf(average, 0) {
 		return starts[0]
 	}
-	within := mat.NewDense(n, n, nil)
-	within.Scale((1-of.Shrinkage)/average, m.scatter)
-	for i := range n {
-		within.Set(i, i, within.At(i, i)+of.Shrinkage)
-	}
 	// Means of classes in units of the noise, of which their scatter has a share in all directions.
 	means, share := newMatrix(m.means.rows, n), float64(m.means.rows)/floats.Sum(m.sizes)
 	for c := range means.rows {
@@ -175,46 +173,55 @@ func (m *moments) start(a *algebra, of headStart) headStart {
 			means.row(c)[j] = float32((float64(v) - m.mean[j]) * math.Sqrt(m.sizes[c]/average))
 		}
 	}
-	if of.Between == 1 {
-		b := -share
-		for _, v := range means.values {
-			b += float64(v) * float64(v) / float64(n)
+	if of.weight == nil {
+		within := mat.NewDense(n, n, nil)
+		within.Scale((1-of.Shrinkage)/average, m.scatter)
+		for i := range n {
+			within.Set(i, i, within.At(i, i)+of.Shrinkage)
 		}
-		square := a.times64(within, within)
-		square.Scale(1/max(3*b, 1e-3), square)
-		within.Scale(2, within)
-		within.Add(within, square)
-	}
-	if of.weight = a.inverseRoot(within); of.weight == nil {
-		return starts[0]
+		if of.Between == 1 {
+			b := -share
+			for _, v := range means.values {
+				b += float64(v) * float64(v) / float64(n)
+			}
+			square := a.times64(within, within)
+			square.Scale(1/max(3*b, 1e-3), square)
+			within.Scale(2, within)
+			within.Add(within, square)
+		}
+		if of.weight = a.inverseRoot(within); of.weight == nil {
+			return starts[0]
+		}
 	}
 	if of.Between > 0 && of.Between < 1 {
-		m.weigh(a, of, means, share/average)
+		of.weight = m.weigh(a, of.weight, of.Between, means, share/average)
 	}
 	return of
 }
 
-// weigh weighs the directions of whitened features by the scatter b of classes in them: by √(b / (2b + 1)). It is
-// estimated in up to blockDirections of them, given the means of the classes and what these have of the scatter within.
-func (m *moments) weigh(a *algebra, white headStart, means matrix, share float64) {
-	z := a.times(means, float32sOf(white.weight))
+// weigh weighs the directions of whitened features by the scatter b of classes in them, shrunk: by √(b / (2b + 1)). It
+// is estimated in up to blockDirections of them, given the means of the classes and what these have of the scatter
+// within.
+func (m *moments) weigh(a *algebra, white *mat.Dense, shrinkage float64, means matrix, share float64) *mat.Dense {
+	z := a.times(means, float32sOf(white))
 	v := leading(a, z, min(blockDirections, z.cols, z.rows-1))
-	back := a.times64(white.weight.T(), v.T())
+	back := a.times64(white.T(), v.T())
 	noise := a.times64(m.scatter, back.T())
 	along := a.times(z, float32sOf(v.T()))
 	b, rest, moved := make([]float64, along.cols), 0., denseOf(along)
 	for i := range b {
 		b[i] = max(mat.Dot(moved.ColView(i), moved.ColView(i))-share*mat.Dot(back.ColView(i), noise.ColView(i)), 0)
-		rest += white.Between * b[i] / float64(z.cols)
+		rest += shrinkage * b[i] / float64(z.cols)
 	}
 	rest = max(rest, 1e-6)
 	weight := func(b float64) float64 { return math.Sqrt(b / (2*b + 1)) }
 	v.Apply(func(_, j int, x float64) float64 {
-		return x * (weight((1-white.Between)*b[j]+rest) - weight(rest))
+		return x * (weight((1-shrinkage)*b[j]+rest) - weight(rest))
 	}, v)
-	change := a.times64(v, back)
-	white.weight.Scale(weight(rest), white.weight)
-	white.weight.Add(white.weight, change)
+	weighed, change := new(mat.Dense), a.times64(v, back)
+	weighed.Scale(weight(rest), white)
+	weighed.Add(weighed, change)
+	return weighed
 }
 
 // fold is a part of the classes, with what the other classes say about features.
@@ -273,8 +280,8 @@ func foldsOf(a *algebra, r featureRows, all *moments) (folds []fold) {
 type scores struct{ mapR, recall float64 }
 
 // rank scores rows against each other by their cosines, given their inner products [N, N]. Where these are not finite
-// all is wrong.
-func rank(products matrix, labels []int64) (scores, error) {
+// all is wrong. It panics if no class has two rows.
+func rank(products matrix, labels []int64) scores {
 	lengths := make([]float64, products.rows)
 	for i := range lengths {
 		lengths[i] = max(math.Sqrt(float64(products.row(i)[i])), 1e-12)
@@ -284,14 +291,14 @@ func rank(products matrix, labels []int64) (scores, error) {
 		to := cosines.row(i)
 		for j, v := range products.row(i) {
 			if v-v != 0 {
-				return scores{}, nil
+				return scores{}
 			}
 			to[j] = float32(float64(v) / (length * lengths[j]))
 		}
 	}
 	r, err := retrieval.EvaluateSimilarities(cosines.values, labels)
 	if err != nil {
-		return scores{}, err
+		panic(err)
 	}
-	return scores{r.MAPAtR, r.Recall[1]}, nil
+	return scores{r.MAPAtR, r.Recall[1]}
 }

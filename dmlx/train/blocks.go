@@ -402,7 +402,7 @@ func (t *Trainer) References(ctx context.Context, data *samples.Data, heldOut in
 	if err != nil {
 		return nil, err
 	}
-	all, err := heads.References(t.Backend, data, without)
+	all, err := heads.References(ctx, t.Backend, data, without)
 	if err != nil {
 		return nil, err
 	}
