@@ -93,15 +93,28 @@ func TestEmbed(t *testing.T) {
 	if r := object(t, "recall", "--embeddings", out, "--k", "1-2"); r["queries"] != 2.0 || r["lone_queries"] != 1.0 {
 		t.Errorf("recall by the labels beside: %v", r)
 	}
+	if code, _, stderr := invoke(t, "embed", "--images", filepath.Join(dir, "none"), "--weights", "no weights either",
+		"--out", out); !failed(code) || !strings.Contains(stderr, "none: no such file or directory: want a folder of JPEG") {
+		t.Errorf("without images: %s", stderr)
+	}
 	// Labels that the rows of this call do not have are not beside them: those of a call before have another name now.
 	for i := range 3 {
 		drawImage(t, filepath.Join(dir, "flat", strconv.Itoa(i)+".png"), i)
 	}
-	_, _, stderr := invoke(t, "embed", "--arch", "small", "--weights", weights, "--images", filepath.Join(dir, "flat"),
-		"--out", out, "--crop", "16")
-	if _, _, err := npy.ReadLabels(filepath.Join(dir, "f.labels.npy.old")); err != nil ||
-		!strings.Contains(stderr, "f.labels.npy was of other rows: it is f.labels.npy.old now") {
-		t.Errorf("%v, said %q", err, stderr)
+	// Those of two calls do not replace each other.
+	for _, old := range []string{"f.labels.npy.old-1", "f.labels.npy.old-2"} {
+		_, _, stderr := invoke(t, "embed", "--arch", "small", "--weights", weights, "--images", filepath.Join(dir, "flat"),
+			"--out", out, "--crop", "16")
+		if _, _, err := npy.ReadLabels(filepath.Join(dir, old)); err != nil ||
+			!strings.Contains(stderr, "f.labels.npy was of other rows: it is "+old+" now") {
+			t.Errorf("%v, said %q", err, stderr)
+		}
+		if err := npy.WriteInt64(filepath.Join(dir, "f.labels.npy"), []int64{0, 1, 1}, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "f.labels.npy")); err != nil {
+		t.Fatal(err)
 	}
 	if code, _, stderr := invoke(t, "recall", "--embeddings", out); !failed(code) ||
 		!strings.Contains(stderr, "is not there") {

@@ -83,9 +83,11 @@ func TestGallery(t *testing.T) {
 		"no such file":    {"query", in("G"), "--features", in("none.npy")},
 		"nan.npy: row 0, column 1 is NaN": {"query", in("G"), "--features",
 			write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)},
-		"by the network":   {"query", in("G"), "--features", write(t, in("wide.npy"), []float32{1, 2}, 1, 2)},
-		"be a folder":      {"index", "--features", write(t, in("X.npy"), []float32{1}, 1, 1), "--out", in("X.npy")},
-		"want [N, F]":      {"index", "--features", write(t, in("cube.npy"), []float32{1, 2}, 1, 1, 2), "--out", in("H")},
+		"by the network": {"query", in("G"), "--features", write(t, in("wide.npy"), []float32{1, 2}, 1, 2)},
+		"be a folder":    {"index", "--features", write(t, in("X.npy"), []float32{1}, 1, 1), "--out", in("X.npy")},
+		"want [N, F]":    {"index", "--features", write(t, in("cube.npy"), []float32{1, 2}, 1, 1, 2), "--out", in("H")},
+		"none: no such file or directory: want a folder of JPEG": {"index", "--images", in("none"), "--out", in("H"),
+			"--weights", "no weights either"},
 		"gap or embedding": {"index", "--images", images, "--out", in("H"), "--weights", "pretrained", "--features", "x"},
 	} {
 		code, _, stderr := invoke(t, append([]string{"gallery"}, args...)...)

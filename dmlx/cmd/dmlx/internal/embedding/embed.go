@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
@@ -69,6 +69,10 @@ may then be a run's name or its first digits. The rows keep their order, and the
 			if err := cli.CheckOut([]string{weights}, out, names, labels); err != nil {
 				return err
 			}
+			list, err := listImages(a, images)
+			if err != nil {
+				return err
+			}
 			net, err := loadEmbedder(a, arch, weights, features)
 			if err != nil {
 				return err
@@ -86,7 +90,7 @@ may then be a run's name or its first digits. The rows keep their order, and the
 				return cli.Usagef("--crop %d of --resize %d: want a crop of 1 to %d pixels, and a side of at least the crop and "+
 					"at most %d", prepare.Crop, prepare.Resize, maxCrop, datasets.MaxResize)
 			}
-			list, values, skipped, err := net.folder(cmd.Context(), a, images, devices, skipBad)
+			values, skipped, err := net.folder(cmd.Context(), a, list, devices, skipBad)
 			if err != nil {
 				return err
 			}
@@ -153,8 +157,8 @@ func writeRows(a *cli.App, out string, values []float32, width int, names string
 		if old == names && paths != nil || old == to && labels != nil {
 			continue
 		}
-		if err := os.Rename(old, old+".old"); err == nil {
-			a.Logf("%s was of other rows: it is %s.old now", old, filepath.Base(old))
+		if now, err := durable.MoveAside(old, "old"); err == nil {
+			a.Logf("%s was of other rows: it is %s now", old, filepath.Base(now))
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

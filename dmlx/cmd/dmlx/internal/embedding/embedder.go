@@ -205,34 +205,37 @@ func loadEmbedder(a *cli.App, arch, path, features string) (*embedder, error) {
 	}}, nil
 }
 
-// folder embeds the images of a folder. It says which are left out; skipped is how many of them are damaged.
-func (net *embedder) folder(ctx context.Context, a *cli.App, dir string, devices int, skip bool) (
-	list *datasets.ImageList, values []float32, skipped int, err error) {
-	if list, err = datasets.ListImages(dir); errors.As(err, new(*fs.PathError)) {
-		return nil, nil, 0, fmt.Errorf("%w: want a folder of JPEG and PNG files", err)
+// listImages lists the images of a folder, and says which are left out.
+func listImages(a *cli.App, dir string) (*datasets.ImageList, error) {
+	list, err := datasets.ListImages(dir)
+	if errors.As(err, new(*fs.PathError)) {
+		return nil, fmt.Errorf("%w: want a folder of JPEG and PNG files", err)
 	} else if err != nil {
-		return nil, nil, 0, err
+		return nil, err
 	}
 	for _, left := range list.LeftOut {
 		a.Logf("left out, %s", left)
 	}
+	return list, nil
+}
+
+// folder embeds the images of a list, and takes damaged ones off it; skipped is how many these are.
+func (net *embedder) folder(ctx context.Context, a *cli.App, list *datasets.ImageList, devices int, skip bool) (
+	values []float32, skipped int, err error) {
 	on, err := a.BackendOn(devices, false)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
-	paths := slice.Map(list.Paths, func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) })
+	paths := slice.Map(list.Paths, func(name string) string { return filepath.Join(list.Dir, filepath.FromSlash(name)) })
 	values, damaged, warnings, err := net.files(ctx, a, on, paths, skip)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
 	warned := datasets.Warned(list.Paths, warnings)
-	if skipped, err = leaveOut(a, list, damaged, skip); err != nil {
-		return nil, nil, 0, err
-	}
-	if warned != "" {
+	if skipped, err = leaveOut(a, list, damaged, skip); err == nil && warned != "" {
 		a.Logf("%s", warned)
 	}
-	return list, values, skipped, nil
+	return values, skipped, err
 }
 
 // leaveOut takes damaged images off a list, says so, and counts them; without skip they are an error.

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"html/template"
@@ -95,6 +93,12 @@ that are paths of images.`,
 			if of.Images, err = files.RelativeTo(out, images); err != nil {
 				return err
 			}
+			var list *datasets.ImageList
+			if given == "" {
+				if list, err = listImages(a, images); err != nil {
+					return err
+				}
+			}
 			if err := cmp.Or(cli.CheckOutDir(out), identify(a, &of, out)); err != nil {
 				return err
 			}
@@ -107,7 +111,7 @@ that are paths of images.`,
 				what = "rows"
 				f, err = namedFeatures(a, given, weights)
 			} else {
-				f, skipped, err = imageFeatures(cmd.Context(), a, of, images, weights)
+				f, skipped, err = imageFeatures(cmd.Context(), a, of, list, weights)
 			}
 			if err != nil {
 				return err
@@ -156,8 +160,7 @@ func identify(a *cli.App, of *galleryNetwork, dir string) (err error) {
 	}
 	if of.SHA256, err = durable.FileSum(weights); errors.Is(err, fs.ErrNotExist) {
 		raw, name, err := weightsOf(a, weights)
-		sum := sha256.Sum256(raw)
-		of.Weights, of.Run, of.SHA256 = "", strings.TrimPrefix(name, "run "), hex.EncodeToString(sum[:])
+		of.Weights, of.Run, of.SHA256 = "", strings.TrimPrefix(name, "run "), durable.Sum(raw)
 		return err
 	} else if err == nil {
 		of.Weights, err = files.RelativeTo(dir, weights)
@@ -166,19 +169,16 @@ func identify(a *cli.App, of *galleryNetwork, dir string) (err error) {
 }
 
 // imageFeatures embeds the images of a folder that can be read; skipped is how many cannot.
-func imageFeatures(ctx context.Context, a *cli.App, of galleryNetwork, images, weights string) (f *featureFile,
-	skipped int, err error) {
+func imageFeatures(ctx context.Context, a *cli.App, of galleryNetwork, list *datasets.ImageList, weights string) (
+	f *featureFile, skipped int, err error) {
 	net, err := loadEmbedder(a, of.Arch, weights, of.Features)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer net.store.Finalize()
-	list, values, skipped, err := net.folder(ctx, a, images, 1, true)
-	if err != nil {
-		return nil, 0, err
-	}
-	return &featureFile{path: images, values: values, rows: len(list.Paths), width: net.width, names: list.Paths,
-		labels: list.Labels}, skipped, nil
+	values, skipped, err := net.folder(ctx, a, list, 1, true)
+	return &featureFile{path: list.Dir, values: values, rows: len(list.Paths), width: net.width, names: list.Paths,
+		labels: list.Labels, close: noClose}, skipped, err
 }
 
 // namedFeatures opens a file of features, as [cli.App.openFeatures] does, with the names and labels beside it.
@@ -208,23 +208,20 @@ type featureFile struct {
 	rows, width int
 	names       []string // Nil, or of the rows, as labels.
 	labels      []int64
-	unmap       func() error                                                   // Nil if nothing is mapped.
+	close       func() error                                                   // Of what is mapped.
 	embed       func(ctx context.Context, values []float32) ([]float32, error) // Nil if the values are embedded.
 }
 
-func (f *featureFile) close() error {
-	if f.unmap == nil {
-		return nil
-	}
-	return f.unmap()
-}
+// noClose closes a file of which nothing is mapped.
+func noClose() error { return nil }
 
 // openFeatures opens a file of features for a head, or for none if weights is empty.
 func openFeatures(a *cli.App, path, weights string) (*featureFile, error) {
 	f := &featureFile{path: path}
 	var shape []int
 	var err error
-	if f.values, shape, f.unmap, err = npy.MapFloat32(path); err != nil { // Of another type, or not there.
+	if f.values, shape, f.close, err = npy.MapFloat32(path); err != nil { // Of another type, or not there.
+		f.close = noClose
 		if f.values, shape, err = npy.ReadFloat32(path); err != nil {
 			return nil, err
 		}

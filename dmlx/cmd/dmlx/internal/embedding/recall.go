@@ -151,24 +151,22 @@ func inGallery(queries, gallery *retrieval.Embeddings) (there []int, rest *retri
 		}
 		return sha256.Sum256(raw)
 	}
-	asked, had := map[[sha256.Size]byte]bool{}, map[[sha256.Size]byte]bool{}
+	asked := map[[sha256.Size]byte][]int{}
 	for i := range queries.N {
-		asked[key(queries, i)] = true
+		k := key(queries, i)
+		asked[k] = append(asked[k], i)
 	}
 	rest = &retrieval.Embeddings{Dim: gallery.Dim}
 	for i := range gallery.N {
-		if k := key(gallery, i); asked[k] {
-			had[k] = true
+		k := key(gallery, i)
+		if same, in := asked[k]; in {
+			there, asked[k] = append(there, same...), nil
 			continue
 		}
 		rest.Values = append(rest.Values, gallery.Values[i*gallery.Dim:(i+1)*gallery.Dim]...)
 		rest.Labels = append(rest.Labels, gallery.Labels[i])
 	}
 	rest.N = len(rest.Labels)
-	for i := range queries.N {
-		if had[key(queries, i)] {
-			there = append(there, i)
-		}
-	}
+	slices.Sort(there)
 	return there, rest
 }
