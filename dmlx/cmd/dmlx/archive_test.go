@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gofrs/flock"
 )
 
 func TestRunsMoveBetweenStores(t *testing.T) {
@@ -56,6 +58,30 @@ func TestRunsMoveBetweenStores(t *testing.T) {
 	for _, r := range object(t, "runs", "list")["runs"].([]any) {
 		if r := r.(map[string]any); (r["spec"] == nil) != (r["state"] == "unusable") {
 			t.Errorf("listed as %v", r)
+		}
+	}
+	// A run without a result is at work while a process has its lock.
+	spec, err := os.ReadFile(filepath.Join(other, hash, "spec.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(begun, hash), 0o755), os.Mkdir(filepath.Join(begun, ".locks"), 0o755),
+		os.WriteFile(filepath.Join(begun, hash, "spec.json"), spec, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	lock := flock.New(filepath.Join(begun, ".locks", hash))
+	for _, working := range []bool{true, false} {
+		if working {
+			err = lock.Lock()
+		} else {
+			err = lock.Unlock()
+		}
+		for _, args := range [][]string{{"runs", "list"}, {"runs", "show", hash}} {
+			if _, out, _ := invoke(t, append(args, "--store", begun)...); err != nil || !strings.Contains(out, "epoch 0/") ||
+				strings.Contains(out, "stopped at epoch 0/") == working {
+				t.Errorf("%s, working %v: %v, %s", args, working, err, out)
+			}
 		}
 	}
 	if r := object(t, "runs", "show", hash); r["run"] != hash {

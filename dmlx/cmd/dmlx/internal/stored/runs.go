@@ -190,7 +190,7 @@ func listRuns(a *cli.App, store *runs.Store, alsoBundled bool) error {
 		}
 		state := l.State
 		if state == "unfinished" {
-			state = fmt.Sprintf("epoch %d/%d", e.Epoch, e.Spec.Epochs)
+			state = stage(store, e)
 		}
 		out[i] = l
 		rows = append(rows, strings.Join([]string{e.Hash, about, recall, state, backend, date}, "\t"))
@@ -200,6 +200,15 @@ func listRuns(a *cli.App, store *runs.Store, alsoBundled bool) error {
 		body = "no runs in " + store.Dir
 	}
 	return a.Print(map[string]any{"store": store.Dir, "runs": out}, body)
+}
+
+// stage says how far an unfinished run is, and whether it was stopped or killed there.
+func stage(store *runs.Store, e runs.Entry) string {
+	text := fmt.Sprintf("epoch %d/%d", e.Epoch, e.Spec.Epochs)
+	if working, err := store.Locked(e.Hash); err == nil && !working {
+		text = "stopped at " + text
+	}
+	return text
 }
 
 // bundled tells whether a run that [runs.Store.Find] found is bundled with the program and not in the store.

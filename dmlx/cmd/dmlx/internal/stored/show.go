@@ -57,8 +57,8 @@ func showRun(a *cli.App, prefix string) error {
 	if e := store.Entry(hash); e.Bad != "" && !bundled(store, hash) {
 		return fmt.Errorf("run %s cannot be used: %s (%s)", hash, e.Bad, store.Path(hash))
 	} else if e.Result == nil && e.Bad == "" {
-		fmt.Fprintf(&body, "%s\n\nrun %s is not finished: epoch %d of %d, in %s\n\n", e.Spec.Canonical(), hash, e.Epoch,
-			e.Spec.Epochs, store.Path(hash))
+		fmt.Fprintf(&body, "%s\n\nrun %s is not finished: %s, in %s\n\n", e.Spec.Canonical(), hash, stage(store, e),
+			store.Path(hash))
 		shown = struct {
 			Run    string        `json:"run"`
 			Dir    string        `json:"dir"`
