@@ -226,5 +226,10 @@ with sync_playwright() as playwright:
     page.keyboard.press("d")
     names.remove("empty")
     until(lambda: states()["after"]["prompt"] not in ("[*]:", before), "run of a cell that waited for a deleted one")
+
+    # On a phone the page has the room that the list of files takes elsewhere.
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(f"{base}/lab/workspaces/phone/tree/{path}?token={token}")
+    until(lambda: page.locator(".jp-CodeCell").count() and not page.locator(".jp-DirListing").is_visible(), "room on a phone")
     browser.close()
 print(json.dumps(seen))

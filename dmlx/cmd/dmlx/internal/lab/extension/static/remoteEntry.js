@@ -470,6 +470,7 @@
           watchSetup(statusBar, Widget);
           describePictures(registry);
           hearFrames(app.commands);
+          app.restored.then(() => { if (innerWidth < 700) app.shell.collapseLeft?.(); }); // A phone has no room for the list of files.
           addEventListener("click", ({target}) => { // The click has made its cell the active one.
             if (target.closest(".dmlx-still > div:last-child")) app.commands.execute("notebook:run-cell");
           });
