@@ -64,7 +64,7 @@ func ours(run func(*bench.Session, context.Context) error) func(*session, contex
 // session is the state of a benchmark.
 type session struct {
 	bench.Session
-	logf  func(format string, args ...any)
+	b     *testing.B
 	lines []bench.Measurement
 	// least maps the name of a loss's line to that of the products it cannot do without.
 	least map[string]string
@@ -85,7 +85,7 @@ func benchmark(b *testing.B, name string, rounds int, run func(*session, context
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &session{logf: b.Logf, least: make(map[string]string)}
+	s := &session{b: b, least: make(map[string]string)}
 	s.Session = bench.Session{Choice: choice, Small: testing.Short(), Report: s.report}
 	if *benchPeer == "" || rounds == 0 {
 		err = run(s, b.Context())
@@ -252,13 +252,8 @@ func (s *session) run(ctx context.Context) error {
 			}
 			var seconds []float64
 			for range of.times {
-				store, err := os.MkdirTemp("", "dmlx-bench-")
-				if err != nil {
-					return err
-				}
-				defer os.RemoveAll(store)
 				cmd := exec.CommandContext(ctx, self, "train", "--preset", of.preset, "--data", data,
-					"--rule", spec.Rule, "--store", store, "--json")
+					"--rule", spec.Rule, "--store", s.b.TempDir(), "--json")
 				cmd.Env = append(os.Environ(), "DMLX_TEST_COMMAND=1") // This test is the command, see TestMain.
 				if of.backend != "" {
 					cmd.Env = append(cmd.Env, "GOMLX_BACKEND="+of.backend)
@@ -306,11 +301,6 @@ func (s *session) cell(ctx context.Context) error {
 	if err := l.Ready(); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "dmlx-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 	type cell struct {
 		Type     string         `json:"cell_type"`
 		Source   string         `json:"source"`
@@ -335,7 +325,7 @@ func (s *session) cell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, "bench.ipynb")
+	path := filepath.Join(s.b.TempDir(), "bench.ipynb")
 	if err := os.WriteFile(path, notebook, 0o644); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -69,12 +68,7 @@ func (s *session) jobs(ctx context.Context) error {
 	}
 	once := func(way int) (float64, error) {
 		w := jobsBench[way]
-		dir, err := os.MkdirTemp("", "dmlx-bench-")
-		if err != nil {
-			return 0, err
-		}
-		defer os.RemoveAll(dir)
-		store, err := runs.OpenStore(dir)
+		store, err := runs.OpenStore(s.b.TempDir())
 		if err != nil {
 			return 0, err
 		}

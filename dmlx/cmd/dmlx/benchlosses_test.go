@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -24,28 +24,14 @@ func (s *session) losses(ctx context.Context) error {
 	if testing.Short() {
 		n, dim = quickBatch[0], quickBatch[1]
 	}
-	values, labels := bench.Gaussian(n, dim)
-	classes := int(labels[n-1]) + 1
-	args := []any{tensors.FromFlatDataAndDimensions(values, n, dim), tensors.FromFlatDataAndDimensions(labels, n)}
-	rng := rand.New(rand.NewPCG(2, 1))
 	products := make(map[int]string) // The lines of products, by the number of proxies.
 	for _, about := range losses.All() {
 		l, err := losses.Parse(about.Name)
 		if err != nil {
 			return err
 		}
-		all, k := args, losses.PerClass(l)
-		if k > 0 {
-			proxies, of := make([]float32, classes*k*dim), make([]int64, classes*k)
-			for i := range proxies {
-				proxies[i] = float32(rng.NormFloat64())
-			}
-			for i := range of {
-				of[i] = int64(i / k)
-			}
-			all = append(all[:2:2], tensors.FromFlatDataAndDimensions(proxies, classes*k, dim),
-				tensors.FromFlatDataAndDimensions(of, classes*k))
-		}
+		k := losses.PerClass(l)
+		all := lossInputs(n, dim, k)
 		if products[k] == "" {
 			if products[k], err = s.products(ctx, all[0].(*tensors.Tensor), all[2:]); err != nil {
 				return err
@@ -59,6 +45,23 @@ func (s *session) losses(ctx context.Context) error {
 		s.report(bench.Measured(lossLine(about.Name), fmt.Sprintf("B=%d D=%d", n, dim), "ms", times...))
 	}
 	return nil
+}
+
+// lossInputs returns a batch of n embeddings and their labels and, if k > 0, k proxies of each class and these classes.
+func lossInputs(n, dim, k int) []any {
+	values, labels := bench.Gaussian(n, dim)
+	in := []any{tensors.FromFlatDataAndDimensions(values, n, dim), tensors.FromFlatDataAndDimensions(labels, n)}
+	if k == 0 {
+		return in
+	}
+	of := make([]int64, k*(int(labels[n-1])+1))
+	for i := range of {
+		of[i] = int64(i / k)
+	}
+	proxies, _ := bench.Gaussian(len(of), dim)
+	slices.Reverse(proxies) // They are others than the embeddings.
+	return append(in, tensors.FromFlatDataAndDimensions(proxies, len(of), dim),
+		tensors.FromFlatDataAndDimensions(of, len(of)))
 }
 
 // lossAndGradients returns a loss and its gradients with respect to the embeddings and, if it has them, the proxies. in

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -28,12 +27,7 @@ const (
 // store measures the use of a store with many runs, in a temporary folder. Their results are drawn; they take half a
 // million small files in TMPDIR.
 func (s *session) store(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "dmlx-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	store, err := runs.OpenStore(filepath.Join(dir, "runs"))
+	store, err := runs.OpenStore(filepath.Join(s.b.TempDir(), "runs"))
 	if err != nil {
 		return err
 	}
@@ -41,7 +35,7 @@ func (s *session) store(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.logf("drawing %d runs …", storeRuns)
+	s.b.Logf("drawing %d runs …", storeRuns)
 	if err := fillStore(ctx, store, preset, storeRuns); err != nil {
 		return err
 	}

@@ -27,8 +27,10 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/plot/cmpimg"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -936,7 +938,7 @@ func BenchmarkEvidenceRules(b *testing.B) {
 		for some := range slices.Chunk(all, 24) {
 			apart := gradientDistances(b, choice.Backend, reference, k, func(in []*graph.Node) (out []*graph.Node) {
 				for _, name := range some {
-					out = append(out, builds[name](in))
+					out = append(out, graph.ConvertDType(builds[name](in), dtypes.Float64))
 				}
 				return out
 			})
@@ -961,46 +963,47 @@ func BenchmarkEvidenceRules(b *testing.B) {
 func gradientDistances(
 	b *testing.B, one, other compute.Backend, k int, build func([]*graph.Node) []*graph.Node,
 ) (distances []float64) {
-	const n, dim = 64, 32
-	values, labels := bench.Gaussian(n, dim)
-	rows := k * (int(labels[n-1]) + 1)
-	proxies, _ := bench.Gaussian(rows, dim)
-	slices.Reverse(proxies) // They are others than the embeddings.
-	of := make([]int64, rows)
-	for i := range of {
-		of[i] = int64(i / k)
-	}
-	var got [2][][]float32
+	var got [2][][]float64
 	for i, on := range []compute.Backend{one, other} {
-		in := []any{tensors.FromFlatDataAndDimensions(values, n, dim), tensors.FromFlatDataAndDimensions(labels, n)}
-		if k > 0 {
-			in = append(in, tensors.FromFlatDataAndDimensions(proxies, rows, dim), tensors.FromFlatDataAndDimensions(of, rows))
-		}
 		exec, err := graph.NewExec(on, build)
 		if err != nil {
 			b.Fatal(err)
 		}
-		out, err := exec.Call(in...)
+		out, err := exec.Call(lossInputs(quickBatch[0], quickBatch[1], k)...)
 		if err != nil {
 			b.Fatal(err)
 		}
 		for _, t := range out {
-			got[i] = append(got[i], tensors.MustCopyFlatData[float32](t))
+			got[i] = append(got[i], tensors.MustCopyFlatData[float64](t))
 		}
 		exec.Finalize()
 	}
-	for g, gradient := range got[1] {
-		difference, length := 0., 0.
-		for i, want := range gradient {
-			difference += math.Pow(float64(got[0][g][i]-want), 2)
-			length += math.Pow(float64(want), 2)
-		}
-		if length == 0 {
-			length = 1
-		}
-		distances = append(distances, math.Sqrt(difference/length))
+	for g, want := range got[1] {
+		distances = append(distances, apart(got[0][g], want))
 	}
 	return distances
+}
+
+// apart is the length of the difference of two vectors over that of the second one, and very large if it is no number.
+func apart(got, want []float64) float64 {
+	length := floats.Norm(want, 2)
+	if length == 0 {
+		length = 1
+	}
+	if d := floats.Distance(got, want, 2) / length; d <= math.MaxFloat64 {
+		return d
+	}
+	return math.MaxFloat64 // JSON has no NaN, and NaN is the least of all.
+}
+
+func TestEvidenceApart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ got, want, distance float64 }{{3, 2, 0.5}, {1, 0, 1}, {0, 0, 0},
+		{math.NaN(), 1, math.MaxFloat64}, {1, math.NaN(), math.MaxFloat64}, {math.Inf(1), 1, math.MaxFloat64}} {
+		if d := apart([]float64{c.got}, []float64{c.want}); d != c.distance {
+			t.Errorf("%g and %g are %g apart, want %g", c.got, c.want, d, c.distance)
+		}
+	}
 }
 
 // BenchmarkEvidenceResume trains a smoke run whole, and again with an interruption in the middle, and compares the
