@@ -37,19 +37,18 @@ from pathlib import Path
 import jax
 from small import exported, revision
 
-TARGET = {
-    "NVIDIA H100 80GB HBM3": """
-        gpu_device_info {
-          threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152 shared_memory_per_core: 233472
-          threads_per_core_limit: 2048 core_count: 132 fpus_per_core: 128
-          block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
-          memory_bandwidth: 3352320000000 l2_cache_size: 52428800 clock_rate_ghz: 1.98 device_memory_size: 84929347584
-          shared_memory_per_block_optin: 232448 cuda_compute_capability { major: 9 }
-          registers_per_core_limit: 65536 registers_per_block_limit: 65536
-        }
-        platform_name: "CUDA" dnn_version_info { major: 9 minor: 10 } runtime_version { major: 12 minor: 9 }
-        device_description_str: "NVIDIA H100 80GB HBM3" """,
-}
+GPU = "NVIDIA H100 80GB HBM3"
+TARGET = f"""
+    gpu_device_info {{
+      threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152 shared_memory_per_core: 233472
+      threads_per_core_limit: 2048 core_count: 132 fpus_per_core: 128
+      block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+      memory_bandwidth: 3352320000000 l2_cache_size: 52428800 clock_rate_ghz: 1.98 device_memory_size: 84929347584
+      shared_memory_per_block_optin: 232448 cuda_compute_capability {{ major: 9 }}
+      registers_per_core_limit: 65536 registers_per_block_limit: 65536
+    }}
+    platform_name: "CUDA" dnn_version_info {{ major: 9 minor: 10 }} runtime_version {{ major: 12 minor: 9 }}
+    device_description_str: "{GPU}" """
 # Network, classes and images of a batch, and other flags of `dmlx train`. There are two micro-batches instead of eight:
 # one is measured.
 STEPS = [
@@ -180,10 +179,10 @@ class Recorder:
             return [Path(p).read_text() for p in sorted(glob.glob(f"{out}/*.mlir"))]
 
 
-def topology_of(description, gpus=1):
+def topology_of(gpus=1):
     from jax.experimental import topologies
 
-    return topologies.get_topology_desc("gpus", "cuda", topology=f"1x1x{gpus}", target_config=description)
+    return topologies.get_topology_desc("gpus", "cuda", topology=f"1x1x{gpus}", target_config=TARGET)
 
 
 def compile_for(topology, program):
@@ -414,72 +413,71 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", choices=["one", "files", "several"], help="print one of the tables")
     table = parser.parse_args().table
-    if table in (None, "one"):
-        one_gpu()
-    if table in (None, "files"):
-        networks_of_files()
-    if table in (None, "several"):
-        several_gpus()
+    with tempfile.TemporaryDirectory() as work:
+        recorder = Recorder(work)
+        if table in (None, "one"):
+            one_gpu(recorder)
+        if table in (None, "files"):
+            networks_of_files(recorder)
+        if table in (None, "several"):
+            several_gpus(recorder)
 
 
-def networks_of_files():
+def head(gpus, *packages):
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    print(f"dmlx {revision()} compiled for {gpus} {GPU}, without one; {versions}; {datetime.date.today()}")
+
+
+def size_of(batch):
+    classes, images = map(int, batch.split("x"))
+    return classes * images
+
+
+def name_of(arch, flags):
+    names = {"bf16": ", bf16", "--recompute": ", recomputed", "--micro-batch": ", of a micro-batch of 64"}
+    return arch + "".join(text for flag, text in names.items() if flag in flags)
+
+
+def one_gpu(recorder):
+    """Steps of the ResNets, beside the same in flax and PyTorch."""
+    head("one", "jax", "jaxlib", "flax", "torch")
+    print(f"{'training step, 224 px':44} {'memory':>9} {'moved':>9} {'kernels':>8}   {'in flax':27} {'PyTorch, eager':>15}")
+    topology = topology_of()
+    for arch, batch, flags in STEPS:
+        b = size_of(batch)
+        row = "{:6.2f} GB {:6.1f} GB {:8d}".format(*taken(compile_for(topology, recorder.programs(arch, batch, flags)[-1])))
+        if "--micro-batch" not in flags and "--recompute" not in flags:
+            row += "   {:6.2f} GB {:5.1f} GB {:5d}".format(*taken(in_flax(topology, arch, b, "bf16" in flags)))
+            row += f" {in_pytorch(arch, b, flags)[1]:12.1f} GB"
+        print(f"{name_of(f'{arch}, B={b}', flags):44} {row}", flush=True)
+
+
+def networks_of_files(recorder):
     """The same for networks of ONNX files, whole and in part, beside timm's network in PyTorch, with LoRA by peft."""
-    for gpu, description in TARGET.items():
-        topology = topology_of(description)
-        print(f"dmlx {revision()} compiled for one {gpu}, without one; jax {importlib.metadata.version('jax')}, timm "
-              f"{importlib.metadata.version('timm')}, torch {importlib.metadata.version('torch')}; {datetime.date.today()}")
-        print(f"{'training step of an ONNX file, 224 px':72} {'memory':>9} {'moved':>9} {'kernels':>8}   {'PyTorch, eager':>19}")
-        with tempfile.TemporaryDirectory() as work:
-            recorder = Recorder(work)
-            for arch, batch, flags in FILES:
-                classes, images = map(int, batch.split("x"))
-                programs = recorder.programs(recorder.network(arch), batch, flags, recorder.data(batch))
-                mine = taken(compile_for(topology, programs[-1]))
-                name = f"{arch}, B={classes * images} {' '.join(flags)}".replace(" --precision bf16", ", bf16")
-                row = "{:6.2f} GB {:6.1f} GB {:8d}".format(*mine)
-                if "--keep" not in flags:
-                    row += "   {:6.2f} GB {:6.1f} GB".format(*in_pytorch(arch, classes * images, flags))
-                print(f"{name:72} {row}", flush=True)
+    head("one", "jax", "timm", "torch")
+    print(f"{'training step of an ONNX file, 224 px':72} {'memory':>9} {'moved':>9} {'kernels':>8}   {'PyTorch, eager':>19}")
+    topology = topology_of()
+    for arch, batch, flags in FILES:
+        programs = recorder.programs(recorder.network(arch), batch, flags, recorder.data(batch))
+        name = f"{arch}, B={size_of(batch)} {' '.join(flags)}".replace(" --precision bf16", ", bf16")
+        row = "{:6.2f} GB {:6.1f} GB {:8d}".format(*taken(compile_for(topology, programs[-1])))
+        if "--keep" not in flags:
+            row += "   {:6.2f} GB {:6.1f} GB".format(*in_pytorch(arch, size_of(batch), flags))
+        print(f"{name:72} {row}", flush=True)
 
 
-def several_gpus():
+def several_gpus(recorder):
     """The memory of each of several GPUs for a step of a large batch."""
-    classes, images = map(int, LARGE_BATCH.split("x"))
-    for gpu, description in TARGET.items():
-        print(f"dmlx {revision()} compiled for {', '.join(map(str, GPUS))} {gpu}, without one; "
-              f"jax {importlib.metadata.version('jax')}; {datetime.date.today()}")
-        print(f"{f'training step, 224 px, B={classes * images}':44} {'GPUs':>5} {'memory of each':>15} {'exchanged by each':>18} {'collectives':>12}")
-        with tempfile.TemporaryDirectory() as work:
-            recorder = Recorder(work)
-            data = recorder.data(LARGE_BATCH)
-            for arch, flags in LARGE_STEPS:
-                for gpus in GPUS:
-                    program = recorder.programs(arch, LARGE_BATCH, flags, data, gpus)[-1]
-                    executable = compile_for(topology_of(description, gpus), program)
-                    name = arch + (", bf16" if "bf16" in flags else "") + (", recomputed" if "--recompute" in flags else "")
-                    moved, collectives = exchanged(executable)
-                    print(f"{name:44} {gpus:5} {memory_of(executable):12.2f} GB {moved:15.3f} GB {collectives:12}", flush=True)
-
-
-def one_gpu():
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("jax", "jaxlib", "flax", "torch"))
-    for gpu, description in TARGET.items():
-        topology = topology_of(description)
-        print(f"dmlx {revision()} compiled for one {gpu}, without one; {versions}; {datetime.date.today()}")
-        print(f"{'training step, 224 px':44} {'memory':>9} {'moved':>9} {'kernels':>8}   {'in flax':27} {'PyTorch, eager':>15}")
-        with tempfile.TemporaryDirectory() as work:
-            recorder = Recorder(work)
-            for arch, batch, flags in STEPS:
-                classes, images = map(int, batch.split("x"))
-                b, bf16 = classes * images, "bf16" in flags
-                mine = taken(compile_for(topology, recorder.programs(arch, batch, flags)[-1]))
-                name = f"{arch}, B={b}" + (", bf16" if bf16 else "") + (", recomputed" if "--recompute" in flags else "")
-                name += ", of a micro-batch of 64" if "--micro-batch" in flags else ""
-                row = "{:6.2f} GB {:6.1f} GB {:8d}".format(*mine)
-                if "--micro-batch" not in flags and "--recompute" not in flags:
-                    row += "   {:6.2f} GB {:5.1f} GB {:5d}".format(*taken(in_flax(topology, arch, b, bf16)))
-                    row += f" {in_pytorch(arch, b, flags)[1]:12.1f} GB"
-                print(f"{name:44} {row}", flush=True)
+    head(", ".join(map(str, GPUS)), "jax")
+    title = f"training step, 224 px, B={size_of(LARGE_BATCH)}"
+    print(f"{title:44} {'GPUs':>5} {'memory of each':>15} {'exchanged by each':>18} {'collectives':>12}")
+    for arch, flags in LARGE_STEPS:
+        for gpus in GPUS:
+            program = recorder.programs(arch, LARGE_BATCH, flags, recorder.data(LARGE_BATCH), gpus)[-1]
+            executable = compile_for(topology_of(gpus), program)
+            moved, collectives = exchanged(executable)
+            print(f"{name_of(arch, flags):44} {gpus:5} {memory_of(executable):12.2f} GB {moved:15.3f} GB {collectives:12}",
+                  flush=True)
 
 
 if __name__ == "__main__":
