@@ -11,7 +11,6 @@ pytorch-metric-learning's CrossBatchMemory. The triplets of a rule are chosen by
 is written here a triplet at a time.
 """
 
-import argparse
 import copy
 import datetime
 import platform
@@ -25,7 +24,7 @@ from pytorch_metric_learning.distances import CosineSimilarity
 from torch.optim import SGD, Adam, AdamW, lr_scheduler
 
 from parity import FLOOR, LIMIT, batches, draw, machine, normalized, ours, tensors
-from small import revision
+from small import flags_of, revision
 
 STEPS, SIZE, DIM, RULE = 10, 32, 32, "cos/lin/cir"
 
@@ -211,9 +210,7 @@ CASES = [
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx",
-                   help="the command, run in this folder (default: %(default)s)")
+    p = flags_of(__doc__)
     p.add_argument("--backends", default="xla,go:ops_sequential", help="values of GOMLX_BACKEND (default: %(default)s)")
     p.add_argument("--only", default="", help="only cases with this text in their flags")
     o = p.parse_args()

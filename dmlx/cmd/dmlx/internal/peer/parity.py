@@ -19,7 +19,6 @@ With --fixture FILE it writes, instead, what float64 gives for the small network
 dmlx/train's tests.
 """
 
-import argparse
 import copy
 import datetime
 import json
@@ -36,7 +35,7 @@ import safetensors
 import safetensors.torch
 import torch
 import torchvision
-from small import Small, exported, revision
+from small import Small, exported, flags_of, revision
 
 RULES = {"cos/con/con": 0.02, "cos-orth/lin-ms/cir": 0.01, "euc/sig-ms/cos+sc1": 0.002}  # With their learning rates.
 SIZES = {"resnet18": (64, 64), "resnet50": (64, 64), "small": (32, 32), "vit": (32, 32)}  # Side of the images, and dimension of the embedding.
@@ -308,9 +307,7 @@ def machine():
 
 def main(flags=None):
     """Prints the tables, and gives their summary and whether all runs are near enough."""
-    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx",
-                   help="the command, run in this folder (default: %(default)s)")
+    p = flags_of(__doc__)
     # Run in parallel, large products of gomlx/compute v0.1.3 may wait for each other for ever on few cores.
     p.add_argument("--backends", default="xla,go:ops_sequential", help="values of GOMLX_BACKEND (default: %(default)s)")
     p.add_argument("--arch", default="resnet18,small", help="of " + ", ".join(SIZES) + "; vit is timm's, by an ONNX file (default: %(default)s)")

@@ -10,7 +10,6 @@ Weights are random, and running statistics are those of the photographs, as a tr
 1 if a value differs by more than 1e-3.
 """
 
-import argparse
 import datetime
 import os
 import platform
@@ -26,7 +25,7 @@ import safetensors.torch
 import torch
 import torchvision
 from PIL import Image
-from small import revision
+from small import flags_of, revision
 from torchvision import transforms
 
 LIMIT = 1e-3
@@ -64,10 +63,8 @@ def peer(arch, images, batch=32):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    p = flags_of(__doc__)
     p.add_argument("images", help="folder of photographs")
-    p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx",
-                   help="the command, run in this folder (default: %(default)s)")
     p.add_argument("--arch", default="resnet18,resnet50", help="networks (default: %(default)s)")
     o = p.parse_args()
     prepare = transforms.Compose([

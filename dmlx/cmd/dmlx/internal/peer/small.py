@@ -1,5 +1,6 @@
 """What several peers have in common: the small network in PyTorch, networks as ONNX files, and the version of dmlx."""
 
+import argparse
 import runpy
 import shlex
 import shutil
@@ -43,3 +44,10 @@ def revision():
     """The commit of this checkout, if it is one."""
     git = ["git", "describe", "--always", "--dirty"]
     return subprocess.run(git, capture_output=True, text=True).stdout.strip() if shutil.which("git") else ""
+
+
+def flags_of(doc):
+    """A parser of flags, with that of the command dmlx."""
+    p = argparse.ArgumentParser(description=doc.partition("\n")[0])
+    p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx", help="the command, run in this folder (default: %(default)s)")
+    return p
