@@ -132,12 +132,17 @@ func parity(of string, seconds int, rehearsed bool) evidence {
 }
 
 // onPhotographs returns a command of this program on the photographs by the network of a file, in the setting of
-// photographs.md. Its runs stay, so that more seeds go on from fewer.
-func onPhotographs(command ...string) (args []string, why string) {
-	if *evidencePhotos == "" || *evidenceNetwork == "" || *evidenceStore == "" {
+// photographs.md. Its runs stay, so that more seeds go on from fewer. In small it is a step on drawn images.
+func onPhotographs(small bool, command ...string) (args []string, why string) {
+	network, store := *evidenceNetwork, *evidenceStore
+	switch {
+	case small:
+		network, store = "../../onnx/testdata/efficientnet_lite0.onnx", scratchPlace
+		command = append(command, "--preset", "smoke", "--steps", "1")
+	case *evidencePhotos == "" || network == "" || store == "":
 		return nil, "no -evidence-photos, no -evidence-network or no -evidence-store"
 	}
-	return append(command, "--json", "--jobs", "1", "--arch", *evidenceNetwork, "--store", *evidenceStore), ""
+	return append(command, "--json", "--jobs", "1", "--arch", network, "--store", store), ""
 }
 
 // ratesFile is the preset in the folder of the records with the rates that are chosen there for Table 2.
@@ -148,14 +153,13 @@ func rates() evidence {
 	return evidence{name: "rates", about: "learning rates of a whole network on photographs, on held-out classes",
 		expected: 5 * time.Minute, command: func(small bool) ([]string, string) {
 			if small {
-				return []string{"search", "rates", "--json", "--jobs", "1", "--preset", "smoke", "--steps", "1", "--data",
-					"minicar", "--arch", "../../onnx/testdata/efficientnet_lite0.onnx", "--lr", "0.01,0.02", "--wider", "0",
-					"--rule", "euc/con/con", "--store", scratchPlace, "--write", ratesFile()}, ""
+				return onPhotographs(small, "search", "rates", "--data", "minicar", "--lr", "0.01,0.02", "--wider", "0",
+					"--rule", "euc/con/con", "--write", ratesFile())
 			}
-			return onPhotographs("search", "rates", "--preset", "../../paper/photographs.toml", "--data", *evidencePhotos,
-				"--train-only", ".",
-				"--lr", "0.02,0.06,0.2", "--wider", "0", "--held-out", "4", "--seeds", "1", "--write", ratesFile(),
-				"--rule", "euc/con/con", "--rule", "cos/con/con", "--rule", "euc-orth/con/con", "--rule", "cos-orth/con/con")
+			return onPhotographs(small, "search", "rates", "--preset", "../../paper/photographs.toml", "--data",
+				*evidencePhotos, "--train-only", ".", "--lr", "0.02,0.06,0.2", "--wider", "0", "--held-out", "4", "--seeds", "1",
+				"--write", ratesFile(), "--rule", "euc/con/con", "--rule", "cos/con/con", "--rule", "euc-orth/con/con", "--rule",
+				"cos-orth/con/con")
 		}}
 }
 
@@ -175,16 +179,14 @@ func table2(whole bool, seeds string, expected time.Duration, rehearsed bool) ev
 		case small && !rehearsed:
 			return nil, "other runs of a check that is rehearsed"
 		case small:
-			return []string{"reproduce", "table2", "--json", "--jobs", "1", "--no-bundled", "--seeds", seeds, "--preset",
-				"smoke", "--steps", "1", "--lr", "0.01", "--fine-grained", "minicar", "--separated", "none", "--arch",
-				"../../onnx/testdata/efficientnet_lite0.onnx", "--store", scratchPlace, "--write-bundled",
-				scratchPlace + "/table2.json", "--keep", "1GB", "--train-only", `blocks\.6\.|conv_head|^bn2`, "--augment",
-				"flip"}, "" // As in photographs.toml: of cut images nothing is kept.
+			return onPhotographs(small, "reproduce", "table2", "--no-bundled", "--seeds", seeds, "--lr", "0.01",
+				"--fine-grained", "minicar", "--separated", "none", "--write-bundled", scratchPlace+"/table2.json", "--keep",
+				"1GB", "--train-only", `blocks\.6\.|conv_head|^bn2`, "--augment", "flip") // As in photographs.toml.
 		case err != nil:
 			return nil, "no rates were chosen"
 		}
-		return onPhotographs(append([]string{"reproduce", "table2", "--preset", preset, "--seeds", seeds, "--fine-grained",
-			*evidencePhotos, "--write-bundled", filepath.Join(*evidenceDir, bundle)}, more...)...)
+		return onPhotographs(small, append([]string{"reproduce", "table2", "--preset", preset, "--seeds", seeds,
+			"--fine-grained", *evidencePhotos, "--write-bundled", filepath.Join(*evidenceDir, bundle)}, more...)...)
 	}}
 }
 
@@ -772,22 +774,17 @@ func TestEvidenceDiverged(t *testing.T) {
 
 // BenchmarkEvidenceStep times a training step, and compares the memory of its program with what gpu.py foretold.
 func BenchmarkEvidenceStep(b *testing.B) {
-	at := append(strings.Fields(*evidenceOf), "")[:5]
-	arch, precision := at[0], at[4]
-	var numbers [3]int
-	for i := range numbers {
-		n, err := strconv.Atoi(at[1+i])
-		if err != nil {
-			b.Fatalf("-evidence-of %q: %v", *evidenceOf, err)
-		}
-		numbers[i] = n
+	var network, precision string
+	var classes, images, pixels int
+	if n, err := fmt.Sscan(*evidenceOf, &network, &classes, &images, &pixels, &precision); n < 4 {
+		b.Fatalf("-evidence-of %q: %v", *evidenceOf, err)
 	}
-	dump := b.TempDir() // Before the plugin is loaded, which reads the variable.
+	arch, dump := network, b.TempDir() // Before the plugin is loaded, which reads the variable.
 	b.Setenv("XLA_FLAGS", strings.TrimSpace(os.Getenv("XLA_FLAGS")+" --xla_dump_to="+dump))
 	if strings.HasPrefix(arch, "vit_") {
 		arch = exportNetwork(b, arch)
 	}
-	spec, err := bench.SomeSteps(arch, numbers[2], numbers[0], numbers[1])
+	spec, err := bench.SomeSteps(arch, pixels, classes, images)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -798,7 +795,7 @@ func BenchmarkEvidenceStep(b *testing.B) {
 	if precision == "tf32" {
 		size += ", tf32"
 	}
-	peer, rounds := strings.TrimSpace(fmt.Sprintln("train", at[0], spec.Batch(), spec.Size, precision)), 1
+	peer, rounds := strings.TrimSpace(fmt.Sprintln("train", network, spec.Batch(), spec.Size, precision)), 1
 	if spec.Memory.Recompute {
 		rounds = 0 // PyTorch's networks are not recomputed.
 	}
@@ -872,11 +869,7 @@ func programMemory(b *testing.B, dump string) (gb float64) {
 			b.Fatal(err)
 		}
 		for _, total := range regexp.MustCompile(`Total bytes(?: used)?: (\d+)`).FindAllSubmatch(raw, -1) {
-			bytes, err := strconv.ParseFloat(string(total[1]), 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			gb = max(gb, bytes/1e9)
+			gb = max(gb, number(b, total[1])/1e9)
 		}
 	}
 	return gb
@@ -890,12 +883,17 @@ func foretold(b *testing.B, size string) (gb float64) {
 	}
 	name := regexp.QuoteMeta(strings.Replace(size, ", 224 px", "", 1))
 	if found := regexp.MustCompile(`(?m)^` + name + ` {2,}([0-9.]+) GB`).FindSubmatch(raw); found != nil {
-		gb, err = strconv.ParseFloat(string(found[1]), 64)
-		if err != nil {
-			b.Fatal(err)
-		}
+		gb = number(b, found[1])
 	}
 	return gb
+}
+
+func number(b *testing.B, digits []byte) float64 {
+	v, err := strconv.ParseFloat(string(digits), 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return v
 }
 
 // BenchmarkEvidenceRules compares gradients on the backend with the Go backend's, and fails beyond a relative distance
