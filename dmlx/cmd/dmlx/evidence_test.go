@@ -418,15 +418,31 @@ func readRecords(file string) (records []record, err error) {
 	return records, err
 }
 
-// gpu returns what nvidia-smi says of the first GPU, or "".
+// gpu returns what nvidia-smi says of this machine's GPUs, of equal ones once, or "". It does not know which of them
+// computes: it ignores CUDA_VISIBLE_DEVICES, and has another order than CUDA.
 func gpu(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total",
 		"--format=csv,noheader").Output()
 	if err != nil {
 		return ""
 	}
-	line, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimSpace(line)
+	gpus := slices.Sorted(strings.SplitSeq(strings.TrimSpace(string(out)), "\n"))
+	return strings.Join(slices.Compact(gpus), " or ")
+}
+
+// TestEvidenceGPU checks that the GPU of a machine with several is not taken for the first of them.
+func TestEvidenceGPU(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for printed, want := range map[string]string{"H100, 580, 81559 MiB": "H100, 580, 81559 MiB", "B\nA\nB": "A or B"} {
+		script := fmt.Sprintf("#!/bin/sh\necho '%s'\n", printed)
+		if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if got := gpu(t.Context()); got != want {
+			t.Errorf("%q is %q, want %q", printed, got, want)
+		}
+	}
 }
 
 // run runs a check within its limit and what is left of the time, and sets the record.
