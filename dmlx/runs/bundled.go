@@ -2,7 +2,6 @@ package runs
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -85,31 +84,6 @@ var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
 	return out, err
 })
 
-// Bundles returns the bundled files as provenances name them, each with the first digits of its digest: "quick
-// 0123abcd".
-func Bundles() ([]string, error) {
-	var out []string
-	for _, pattern := range []string{"bundled/*.json", "bundled/histograms/*.json"} {
-		files, err := fs.Glob(bundledFiles, pattern)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range files {
-			raw, err := bundledFiles.ReadFile(name)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, bundleOf(name, raw))
-		}
-	}
-	return out, nil
-}
-
-func bundleOf(name string, raw []byte) string {
-	digest := sha256.Sum256(raw)
-	return fmt.Sprintf("%s %x", strings.TrimSuffix(strings.TrimPrefix(name, "bundled/"), ".json"), digest[:4])
-}
-
 // forEachBundled calls read for each item of the JSON lists in the bundled files that match a pattern. bundle is the
 // name of the file with the first digits of its digest.
 func forEachBundled(pattern, what string, read func(bundle string, raw []byte) error) error {
@@ -122,7 +96,8 @@ func forEachBundled(pattern, what string, read func(bundle string, raw []byte) e
 		if err != nil {
 			return err
 		}
-		bundle := bundleOf(name, raw)
+		of := strings.TrimSuffix(strings.TrimPrefix(name, "bundled/"), ".json")
+		bundle := of + " " + durable.Sum(raw)[:8]
 		var list []json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
