@@ -40,13 +40,6 @@ type DataOptions struct {
 	Warn func(message string)
 }
 
-// ForgetData closes the data sets that are kept open, so that the next use reads their files again.
-func ForgetData() {
-	setsMu.Lock()
-	defer setsMu.Unlock()
-	clear(sets)
-}
-
 // OpenData opens the data set of a spec. Named data sets stay open for later calls. It returns an error if the images
 // do not have the digest of the spec.
 func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
