@@ -91,8 +91,8 @@ func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (spec runs.
 	if spec, err = p.identified(spec); err != nil {
 		return runs.Spec{}, err
 	}
-	if p.Adjust != nil {
-		if err := p.Adjust(&spec); err != nil {
+	for _, adjust := range p.Adjust {
+		if err := adjust(&spec); err != nil {
 			return spec, err
 		}
 	}

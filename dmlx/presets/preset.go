@@ -55,8 +55,8 @@ type Preset struct {
 	Rates []float64
 	// RuleOptions are the options of all rules that use them, as they follow a rule's name: "tau=2".
 	RuleOptions string
-	// Adjust, if not nil, changes each spec last, before a table's cell changes it.
-	Adjust func(*runs.Spec) error
+	// Adjust change each spec last, one after the other, before a table's cell changes it.
+	Adjust []func(*runs.Spec) error
 }
 
 // Size is the part of a preset that depends on the data set.

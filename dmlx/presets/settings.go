@@ -83,8 +83,9 @@ func (p Preset) With(s Settings) (Preset, error) {
 		return p, err
 	}
 	if s.Arch != "" || s.Weights != "" {
-		base, err := p.Base.WithStart(s.Arch, s.Weights)
-		if err != nil {
+		base := p.Base
+		var err error
+		if base.Config, err = base.WithStart(s.Arch, s.Weights); err != nil {
 			return p, err
 		}
 		p.change(base.Arch != p.Base.Arch || base.Model != p.Base.Model, "%s", base.Network())
@@ -107,14 +108,14 @@ func (p Preset) With(s Settings) (Preset, error) {
 		p.RuleOptions = s.RuleOptions
 	}
 	if s.Options != (train.Options{}) || s.Miner != "" {
-		p.Adjust = both(p.Adjust, s.adjust)
+		p.Adjust = append(slices.Clone(p.Adjust), s.adjust)
 		if text := s.Options.Text(); text != "" {
 			p.Changes = append(p.Changes, text)
 		}
 		p.change(s.Miner != "", "miner %s", s.Miner)
 	}
 	if s.Adjust != nil {
-		p.Adjust = both(p.Adjust, s.Adjust)
+		p.Adjust = append(slices.Clone(p.Adjust), s.Adjust)
 		p.Changes = append(p.Changes, s.Adjusted...)
 	}
 	return p, nil
@@ -143,18 +144,6 @@ func (s Settings) adjust(spec *runs.Spec) (err error) {
 		spec.Objective, err = spec.WithMiner(s.Miner)
 	}
 	return err
-}
-
-func both(first, second func(*runs.Spec) error) func(*runs.Spec) error {
-	if first == nil {
-		return second
-	}
-	return func(s *runs.Spec) error {
-		if err := first(s); err != nil {
-			return err
-		}
-		return second(s)
-	}
 }
 
 // counted returns a number of things, as "1 epoch" or "2 steps per epoch".

@@ -141,7 +141,8 @@ func TestRunsOfOwnFunctions(t *testing.T) {
 	}
 	spec := func(scale float64) Spec {
 		s := tinyHead(t, someFeatures(t))
-		s, err := s.WithModel(train.Model{Name: "mine", Input: []int{6},
+		var err error
+		s.Config, err = s.WithModel(train.Model{Name: "mine", Input: []int{6},
 			Embed: func(scope *model.Scope, x *Node, _ backbone.Pass) *Node {
 				return layers.Dense(scope, Sin(x), true, 3)
 			}})

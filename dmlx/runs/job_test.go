@@ -23,8 +23,8 @@ func TestJobsThatCannotTravel(t *testing.T) {
 	if os.WriteFile(weights, backbone.Pretrained(), 0o600) != nil {
 		t.Fatal("no weights to write")
 	}
-	file, err := tiny().WithStart("", weights)
-	if err != nil {
+	file := tiny()
+	if file.Config, err = file.WithStart("", weights); err != nil {
 		t.Fatal(err)
 	}
 	for want, spec := range map[string]Spec{"from its spec alone": own, "w.safetensors": file} {

@@ -126,17 +126,3 @@ func (s Spec) Validate() error {
 	}
 	return s.Config.Validate()
 }
-
-// WithModel returns the spec with a network of the user's own; see [train.Config.WithModel].
-func (s Spec) WithModel(m train.Model) (out Spec, err error) {
-	out = s
-	out.Config, err = s.Config.WithModel(m)
-	return out, err
-}
-
-// WithStart returns the spec with another backbone or other initial weights; see [train.Config.WithStart].
-func (s Spec) WithStart(arch, weights string) (out Spec, err error) {
-	out = s
-	out.Config, err = s.Config.WithStart(arch, weights)
-	return out, err
-}

@@ -29,9 +29,9 @@ func TestStartFromFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := runstest.Tiny()
-	spec, err := s.WithStart("", path)
-	if err != nil || spec.Weights != train.Pretrained || spec.WeightsDigest != weights.DigestOf(raw) ||
-		spec.Hash() == s.Hash() {
+	spec := s
+	if spec.Config, err = s.WithStart("", path); err != nil || spec.Weights != train.Pretrained ||
+		spec.WeightsDigest != weights.DigestOf(raw) || spec.Hash() == s.Hash() {
 		t.Fatalf("%+v, %v", spec, err)
 	}
 	to, _ := runstest.Store(t)

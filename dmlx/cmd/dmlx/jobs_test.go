@@ -31,7 +31,7 @@ func smallSpecs(t *testing.T) []runs.Spec {
 	for seed := range uint64(2) {
 		s, err := p.Spec("minicar", dmlx.Rule{}, seed+1)
 		if err == nil {
-			s, err = s.WithStart("", train.Random)
+			s.Config, err = s.WithStart("", train.Random)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -85,7 +85,7 @@ func SomeSteps(arch string, size, classes, images int) (runs.Spec, error) {
 	if weights.IsNetwork(arch) {
 		start = ""
 	}
-	if spec, err = spec.WithStart(arch, start); err != nil {
+	if spec.Config, err = spec.WithStart(arch, start); err != nil {
 		return spec, err
 	}
 	spec.Size, spec.TrainClasses, spec.TestClasses = size, classes, 2
