@@ -46,7 +46,7 @@ type seen struct {
 	Typo, Panic, Split, NaN, Exit string
 	Dimmed                        []string // What is dimmed in the end, sorted.
 	Completed, Hover, Stale       string
-	Quoted, Again43               string
+	Quoted, Again43, Verdict      string
 }
 
 // TestCellsInBrowser runs cells in a real JupyterLab: a page opened from the contents shows all of its outputs anew,
@@ -242,6 +242,9 @@ func checkSeen(t *testing.T, s seen) {
 	const stale = "This uses answer as before the error in another cell. 42"
 	if got := strings.Join(strings.Fields(s.Stale), " "); got != stale {
 		t.Errorf("a function whose cell no longer compiles: %q", s.Stale)
+	}
+	if s.Verdict != "rgb(0, 0, 0)" {
+		t.Errorf("a verdict on its pastel is %s; want black", s.Verdict)
 	}
 	if strings.TrimSpace(s.Quoted) != "answer" || strings.TrimSpace(s.Again43) != "43" {
 		t.Errorf("its name in a string and, when another cell declares it anew, in code: %q, %q", s.Quoted, s.Again43)

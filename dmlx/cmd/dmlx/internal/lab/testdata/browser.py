@@ -197,6 +197,16 @@ with sync_playwright() as playwright:
     seen["hover"] = page.locator(".jp-Tooltip").inner_text()
     shot("hover")
 
+    # A verdict in a notebook that is not trusted, whose style sheet is taken out, in a dark theme.
+    seen["verdict"] = page.evaluate("""() => {
+        const area = document.querySelector(".jp-OutputArea"), look = document.createElement("details");
+        look.innerHTML = '<summary style="color: white"><span style="background:#f3dc6b">holds</span></summary>';
+        area.append(look);
+        const color = getComputedStyle(look.querySelector("span")).color;
+        look.remove();
+        return color;
+    }""")
+
     # A cell uses a function whose cell no longer compiles.
     def write(name, text):
         cell(name).locator(".cm-content").click()

@@ -379,7 +379,8 @@
   /* Styles: the cards of the contents page, and pictures and live pages in a dark theme. A figure is a PNG on white,
    * and a photograph a JPEG. Inverting a figure and turning its hues back makes white black and keeps blue blue;
    * screen then shows the theme's background in place of black. Figures with photographs among their panels, which ask
-   * for a light background, are only dimmed. What is saved, for GitHub and for print, stays as it is. */
+   * for a light background, are only dimmed. Verdicts of a notebook that is not trusted lose their own style sheet. What
+   * is saved, for GitHub and for print, stays as it is. */
   const styles = `
     .jp-RenderedMarkdown td { vertical-align: top; }
     [data-jp-theme-light="false"] .dmlx-live iframe { color-scheme: dark; }
@@ -389,6 +390,7 @@
     }
     [data-jp-theme-light="false"] :is(.jp-needs-light-background, img[src^="data:image/jpeg"]) { filter: brightness(0.75); }
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
+    .jp-OutputArea summary > span[style*="background:#"] { color: #000; padding: 0 3px; }
     .jp-RenderedImage { overflow-x: auto; }
     .jp-RenderedMarkdown table:has(td img) { display: grid; grid-template-columns: repeat(auto-fill, minmax(7rem, 1fr)); }
     .jp-RenderedMarkdown table:has(td img) :is(tbody, tr) { display: contents; }
