@@ -479,12 +479,14 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 	// A check starts processes that may outlive it and keep the device's memory; PyTorch's joins the group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Env = append(os.Environ(), e.env...)
+	cmd.Env = append(append(os.Environ(), checkEnv+"=1"), e.env...)
 	if !strings.HasPrefix(args[0], "-test.") { // This test is the command, see TestMain.
 		cmd.Env = append(cmd.Env, "DMLX_TEST_COMMAND=1")
 	}
 	start := time.Now()
-	err = cmd.Run()
+	if _, err = cmd.StdinPipe(); err == nil { // It ends with this process.
+		err = cmd.Run()
+	}
 	r.State, r.Why, r.Seconds, r.Output = "passed", "", time.Since(start).Seconds(), output(stdout.String())
 	if errors.Is(err, exec.ErrWaitDelay) { // The check has ended well, but one of those had not.
 		err = nil
@@ -508,6 +510,43 @@ func (e evidence) run(ctx context.Context, r *record, left time.Duration) {
 		r.State, r.Why = "failed", "all runs diverged"
 	default:
 		r.Why = strings.Join(caveats.FindAllString(stderr.String(), -1), "; ")
+	}
+}
+
+// checkEnv is set for the process of a check. It ends with its group when its standard input does, since a check whose
+// caller was killed would slow those of the next call.
+const checkEnv = "DMLX_EVIDENCE_CHECK"
+
+func init() {
+	if os.Getenv(checkEnv) == "" {
+		return
+	}
+	os.Unsetenv(checkEnv) // Processes that it starts are of its group.
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		_ = syscall.Kill(0, syscall.SIGKILL)
+	}()
+}
+
+// TestEvidenceEnds checks that a check ends with its caller.
+func TestEvidenceEnds(t *testing.T) {
+	if os.Getenv("DMLX_TEST_SLEEP") != "" {
+		time.Sleep(time.Minute)
+		return
+	}
+	t.Parallel()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestEvidenceEnds$")
+	cmd.Env = append(os.Environ(), checkEnv+"=1", "DMLX_TEST_SLEEP=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	caller, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(caller.Close(), cmd.Wait()); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("it ended with %v, want killed", err)
 	}
 }
 
