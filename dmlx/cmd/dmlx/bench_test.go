@@ -301,21 +301,14 @@ func (s *session) cell(ctx context.Context) error {
 	if err := l.Ready(); err != nil {
 		return err
 	}
-	type cell struct {
-		Type     string         `json:"cell_type"`
-		Source   string         `json:"source"`
-		Metadata map[string]any `json:"metadata"`
-		Outputs  []any          `json:"outputs"`
-		Count    any            `json:"execution_count"`
-		ID       string         `json:"id"`
-	}
-	var cells []cell
+	var cells []any
 	for i := range 10 {
 		source := importsCell
 		if i > 0 {
 			source = strings.ReplaceAll(diagramCell, "REPETITION", fmt.Sprint(i))
 		}
-		cells = append(cells, cell{"code", source, map[string]any{}, []any{}, nil, fmt.Sprintf("cell%d", i)})
+		cells = append(cells, map[string]any{"cell_type": "code", "source": source, "metadata": map[string]any{},
+			"outputs": []any{}, "execution_count": nil, "id": fmt.Sprintf("cell%d", i)})
 	}
 	notebook, err := json.Marshal(map[string]any{
 		"cells": cells, "nbformat": 4, "nbformat_minor": 5,
