@@ -390,7 +390,7 @@
     }
     [data-jp-theme-light="false"] :is(.jp-needs-light-background, img[src^="data:image/jpeg"]) { filter: brightness(0.75); }
     [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
-    .jp-OutputArea summary > span[style*="background:#"] { color: #000; padding: 0 3px; }
+    .jp-OutputArea summary > span[style*="background:#"] { color: #000; padding: 0 3px; margin-right: 2px; }
     .jp-RenderedImage { overflow-x: auto; }
     .jp-RenderedMarkdown table:has(td img) { display: grid; grid-template-columns: repeat(auto-fill, minmax(7rem, 1fr)); }
     .jp-RenderedMarkdown table:has(td img) :is(tbody, tr) { display: contents; }
