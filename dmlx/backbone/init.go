@@ -3,9 +3,9 @@ package backbone
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
@@ -136,22 +136,13 @@ func set(store *model.Store, p Param, values []float32) (err error) {
 		o, c, h, w := dims[0], dims[1], dims[2], dims[3]
 		values, dims = permuted(values, [4]int{o, c, h, w}, [4]int{2, 3, 1, 0}), []int{h, w, c, o}
 	}
-	t := tensors.FromFlatDataAndDimensions(values, dims...)
-	v := store.GetVariable(path(p.Name))
-	if v != nil && !v.Shape().Equal(t.Shape()) {
+	if v := store.GetVariable(path(p.Name)); v != nil && !slices.Equal(v.Shape().Dimensions, dims) {
 		// A head of another size: a variable does not change its shape.
 		if err := store.DeleteVariable(path(p.Name)); err != nil {
 			return err
 		}
-		v = nil
 	}
-	if v == nil {
-		v = store.VariableWithValue(path(p.Name), t)
-	} else if err := v.SetValue(t); err != nil {
-		return err
-	}
-	v.SetTrainable(p.Trainable)
-	return nil
+	return SetVariable(store, path(p.Name), values, dims, p.Trainable)
 }
 
 // get reads the parameter's values, in PyTorch's layout, from its variable; nil if there is none.
@@ -161,16 +152,11 @@ func get(store *model.Store, p Param) (values []float32, err error) {
 	if v == nil {
 		return nil, nil
 	}
-	t, err := v.Value()
-	if err != nil {
-		return nil, err
-	}
-	values, err = tensors.CopyFlatData[float32](t)
-	if err != nil {
+	if values, err = Values(v); err != nil {
 		return nil, err
 	}
 	if len(values) != p.Size() {
-		return nil, fmt.Errorf("variable %s has shape %s, want PyTorch's %v", path(p.Name), t.Shape(), p.Shape)
+		return nil, fmt.Errorf("variable %s has shape %s, want PyTorch's %v", path(p.Name), v.Shape(), p.Shape)
 	}
 	if len(p.Shape) == 4 {
 		values = permuted(values, [4]int{p.Shape[2], p.Shape[3], p.Shape[1], p.Shape[0]}, [4]int{3, 2, 0, 1})

@@ -30,17 +30,38 @@ func EncodeVariables(store *model.Store, paths []string, meta map[string]string)
 		if v == nil {
 			return nil, fmt.Errorf("no variable %s to save", at)
 		}
-		t, err := v.Value()
+		values, err := Values(v)
 		if err != nil {
 			return nil, err
-		}
-		values, err := tensors.CopyFlatData[float32](t)
-		if err != nil {
-			return nil, fmt.Errorf("variable %s: %w", at, err)
 		}
 		out.put(TensorName(at), v.Shape().Dimensions, values)
 	}
 	return safetensors(out.header, out.body)
+}
+
+// SetVariable sets the values of a float32 variable, which it creates if the store lacks it.
+func SetVariable(store *model.Store, path string, values []float32, dims []int, trainable bool) error {
+	t := tensors.FromFlatDataAndDimensions(values, dims...)
+	v := store.GetVariable(path)
+	if v == nil {
+		v = store.VariableWithValue(path, t)
+	} else if err := v.SetValue(t); err != nil {
+		return err
+	}
+	v.SetTrainable(trainable)
+	return nil
+}
+
+// Values returns a copy of the values of a float32 variable.
+func Values(v *model.Variable) (values []float32, err error) {
+	t, err := v.Value()
+	if err == nil {
+		values, err = tensors.CopyFlatData[float32](t)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("variable %s: %w", v.Path(), err)
+	}
+	return values, nil
 }
 
 // tensorFile is a safetensors file before it is put together.

@@ -27,9 +27,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
@@ -311,14 +311,10 @@ func (n *Network) Init(store *model.Store, trained func(name string) bool) (err 
 	defer errs.Catch(&err)
 	for _, name := range n.variables {
 		t := n.tensors[name]
-		value := tensors.FromFlatDataAndDimensions(t.float32s(), t.dims...)
-		v := store.GetVariable(variablePath(name))
-		if v == nil {
-			v = store.VariableWithValue(variablePath(name), value)
-		} else if err := v.SetValue(value); err != nil {
+		trains := n.role[name] == parameter && (trained == nil || trained(name))
+		if err := backbone.SetVariable(store, variablePath(name), t.float32s(), t.dims, trains); err != nil {
 			return err
 		}
-		v.SetTrainable(n.role[name] == parameter && (trained == nil || trained(name)))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
@@ -74,13 +74,10 @@ func blockModel(b *heads.Block) *ownModel {
 		values := b.Initial(seed)
 		for i, w := range b.Weights() {
 			n := shapes.Make(dtypes.Float32, w.Dims...).Size()
-			t := tensors.FromFlatDataAndDimensions(values[:n:n], w.Dims...)
-			values = values[n:]
-			if v := store.GetVariable(m.paths[i]); v == nil {
-				store.VariableWithValue(m.paths[i], t)
-			} else if err := v.SetValue(t); err != nil {
+			if err := backbone.SetVariable(store, m.paths[i], values[:n:n], w.Dims, true); err != nil {
 				return err
 			}
+			values = values[n:]
 		}
 		return nil
 	}
@@ -120,11 +117,7 @@ func (l *lanes) values(paths ...string) (all [][]float32, err error) {
 			if v == nil {
 				continue
 			}
-			value, err := v.Value()
-			if err != nil {
-				return nil, err
-			}
-			values, err := tensors.CopyFlatData[float32](value)
+			values, err := backbone.Values(v)
 			if err != nil {
 				return nil, err
 			}
@@ -376,13 +369,10 @@ func (t *Trainer) trainSomeChosen(ctx context.Context, head *chosenHead, group [
 // endChosen sets the weights of a head, which takes features after the scale and shift of the data, and saves them.
 func (s *session) endChosen(head *chosenHead, trained []float32) error {
 	for _, l := range head.Block.Layers(trained, s.Data.Scale, s.Data.Shift) {
-		for path, t := range map[string]*tensors.Tensor{
-			"/" + l.Name + "/weight": tensors.FromFlatDataAndDimensions(l.Weight, len(l.Bias), len(l.Weight)/len(l.Bias)),
-			"/" + l.Name + "/bias":   tensors.FromFlatDataAndDimensions(l.Bias, len(l.Bias)),
-		} {
-			if err := s.step.weights.GetVariable(path).SetValue(t); err != nil {
-				return err
-			}
+		dims := []int{len(l.Bias), len(l.Weight) / len(l.Bias)}
+		if err := cmp.Or(backbone.SetVariable(s.step.weights, "/"+l.Name+"/weight", l.Weight, dims, true),
+			backbone.SetVariable(s.step.weights, "/"+l.Name+"/bias", l.Bias, dims[:1], true)); err != nil {
+			return err
 		}
 	}
 	s.chosen = head

@@ -12,7 +12,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
@@ -226,12 +225,12 @@ func (m *ownModel) probe() (digest string, err error) {
 	}
 	for _, path := range m.paths {
 		v := store.GetVariable(path)
-		t, err := v.Value()
+		values, err := backbone.Values(v)
 		if err != nil {
 			return "", err
 		}
 		sum, length := 0.0, 0.0 // Rounded, since processors round initial weights differently.
-		for i, x := range tensors.MustCopyFlatData[float32](t) {
+		for i, x := range values {
 			sum += float64(x) * math.Cos(float64(i))
 			length += math.Abs(float64(x))
 		}
@@ -297,19 +296,13 @@ func (m *ownModel) initialize(store *model.Store, seed uint64) (err error) {
 	}
 	for _, path := range m.paths {
 		from := fresh.GetVariable(path)
-		t, err := from.Value()
+		values, err := backbone.Values(from) // Through the host, since the variable is on the Go backend.
+		if err == nil {
+			err = backbone.SetVariable(store, path, values, from.Shape().Dimensions, from.Trainable)
+		}
 		if err != nil {
 			return err
 		}
-		// Through the host, since the value is on the Go backend.
-		own := tensors.FromFlatDataAndDimensions(tensors.MustCopyFlatData[float32](t), t.Shape().Dimensions...)
-		v := store.GetVariable(path)
-		if v == nil {
-			v = store.VariableWithValue(path, own)
-		} else if err := v.SetValue(own); err != nil {
-			return err
-		}
-		v.SetTrainable(from.Trainable)
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 )
@@ -251,18 +251,11 @@ func copyVariables(to, from *model.Store, path func(string) string) error {
 		if at == "" || v.Name() == model.RNGStateVariableName {
 			continue
 		}
-		t, err := v.Value()
-		if err != nil {
-			return err
+		values, err := backbone.Values(v)
+		if err == nil {
+			err = backbone.SetVariable(to, at, values, v.Shape().Dimensions, v.Trainable)
 		}
-		values, err := tensors.CopyFlatData[float32](t)
 		if err != nil {
-			return fmt.Errorf("variable %s: %w", v.Path(), err)
-		}
-		own := tensors.FromFlatDataAndDimensions(values, v.Shape().Dimensions...)
-		if old := to.GetVariable(at); old == nil {
-			to.VariableWithValue(at, own).SetTrainable(v.Trainable)
-		} else if err := old.SetValue(own); err != nil {
 			return err
 		}
 	}
