@@ -21,8 +21,8 @@ func (p *presetFlags) addFeatures(f *pflag.FlagSet) {
 		"features to test on (default: the second half of the classes of --features)")
 	f.StringVar(&p.features.TestLabels, "test-labels", "", "labels of --test-features")
 	f.StringVar(&p.head, "head", "linear", "head on --features: linear, or mlp?hidden=512, which adds a hidden layer "+
-		"to it; start, rate and steps are chosen on held-out classes, so that a head falls below the features at most by "+
-		"chance; linear?start=random chooses none of them and may end far below the features")
+		"to it; start (features, whitened or PLDA), rate and steps are chosen on held-out classes, so that a head falls "+
+		"below the features at most by chance; linear?start=random chooses none of them and may end far below the features")
 }
 
 // checkFeatures returns an error if the flags of features are incomplete, or contradict others.
