@@ -121,11 +121,18 @@ func (t *Trained) ONNX() ([]byte, error) {
 	return onnx.WriteLayers(t.Features, t.data.Scale, t.data.Shift, skip, layers, meta)
 }
 
-// Embed returns the embeddings [n, Dim] of features [n, Features]. It returns an error if one is not finite.
+// Embed returns the embeddings [n, Dim] of features [n, Features]. It returns an error if one is not finite, or if
+// features are so far from those of the training that float32 does not hold their squares.
 func (t *Trained) Embed(ctx context.Context, b compute.Backend, features []float32) (out []float32, err error) {
 	defer errs.Catch(&err)
 	if len(features)%t.Features != 0 {
 		return nil, fmt.Errorf("%d values: want rows of %d features", len(features), t.Features)
+	}
+	for i, v := range features {
+		if j := i % t.Features; t.data.Scale != nil && math.Abs(float64(v*t.data.Scale[j]+t.data.Shift[j])) > 1e15 {
+			return nil, fmt.Errorf("row %d, column %d is %g, and the standard deviation of the features of the training is "+
+				"%.3g: want features of the same scale", i/t.Features, j, v, 1/t.data.Scale[j])
+		}
 	}
 	store, err := t.variables()
 	if err != nil {

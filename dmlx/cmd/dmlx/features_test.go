@@ -166,7 +166,21 @@ func TestHeadsLeave(t *testing.T) {
 				t.Errorf("%s: %v\n%s", head, err, said)
 			}
 		}
+		// Labels that are names stay names, beside the embeddings, too.
+		header := "{'descr': '|S1', 'fortran_order': False, 'shape': (1,), }\n"
+		text := fmt.Sprintf("\x93NUMPY\x01\x00%c\x00%sa", len(header), header)
+		one := write(t, in("one.npy"), make([]float32, 7), 1, 7)
+		if err := os.WriteFile(strings.Replace(one, ".npy", ".labels.npy", 1), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		object(t, "embed", "--store", store, "--features", one, "--weights", run, "--out", out)
+		if raw, err := os.ReadFile(strings.Replace(out, ".npy", ".labels.npy", 1)); err != nil || string(raw) != text {
+			t.Errorf("labels %q, %v", raw, err)
+		}
+		far := write(t, in("far.npy"), append(make([]float32, 6), 1e25), 1, 7)
 		for want, args := range map[string][]string{
+			"row 0, column 6 is 1e+25, and the standard deviation": {"embed", "--features", far, "--weights", run, "--out",
+				in("F.npy")},
 			"want [N, 7]":            {"embed", "--features", out, "--weights", run, "--out", in("F.npy")},
 			"belongs to images":      {"embed", "--features", tx, "--weights", run, "--out", in("F.npy"), "--arch", "small"},
 			"leave out --arch":       {"weights", "onnx", run, "--features", "gap", "--out", in("F.onnx")},

@@ -144,6 +144,15 @@ func embedFeatures(ctx context.Context, a *cli.App, features, weights, out strin
 	if err := writeRows(a, out, embedded, f.width, names, f.names, labels, f.labels, nil); err != nil {
 		return err
 	}
+	if f.classes != nil { // Labels that are names stay names.
+		raw, err := durable.ReadFile(files.Beside(features, files.LabelsFile))
+		if err == nil {
+			err = durable.WriteFile(labels, raw, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return a.Print(map[string]any{"rows": f.rows, "dim": f.width, "out": out},
 		fmt.Sprintf("%d rows, %d values each, in %s", f.rows, f.width, out))
 }

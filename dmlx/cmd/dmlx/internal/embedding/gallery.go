@@ -102,9 +102,6 @@ that are paths of images.`,
 			if err := cmp.Or(cli.CheckOutDir(out), identify(a, &of, out)); err != nil {
 				return err
 			}
-			if err := os.MkdirAll(out, 0o755); err != nil {
-				return err
-			}
 			var f *featureFile
 			what, kind, skipped := "images", map[bool]string{false: "float32", true: "float16"}[half], 0
 			if given != "" {
@@ -117,6 +114,9 @@ that are paths of images.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, f.close()) }()
+			if err := os.MkdirAll(out, 0o755); err != nil {
+				return err
+			}
 			if half {
 				if _, _, unmap, err := npy.MapFloat32(filepath.Join(out, retrieval.IndexRows)); err == nil {
 					a.Logf("the float32 rows of %s are replaced by float16", out)
@@ -188,8 +188,11 @@ func namedFeatures(a *cli.App, path, weights string) (*featureFile, error) {
 		return nil, err
 	}
 	if labels := files.LabelsOf(path, ""); labels != "" {
-		if f.labels, _, err = npy.ReadInt64(labels); err == nil && len(f.labels) != f.rows {
-			err = fmt.Errorf("%s: %d labels, want a label for each of %d rows", labels, len(f.labels), f.rows)
+		var of [][]int64
+		if of, f.classes, err = npy.ReadLabels(labels); err == nil {
+			if f.labels = of[0]; len(f.labels) != f.rows {
+				err = fmt.Errorf("%s: %d labels, want a label for each of %d rows", labels, len(f.labels), f.rows)
+			}
 		}
 	}
 	if err == nil {
@@ -208,6 +211,7 @@ type featureFile struct {
 	rows, width int
 	names       []string // Nil, or of the rows, as labels.
 	labels      []int64
+	classes     []string                                                       // Of labels that are names.
 	close       func() error                                                   // Of what is mapped.
 	embed       func(ctx context.Context, values []float32) ([]float32, error) // Nil if the values are embedded.
 }
