@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
@@ -177,10 +178,7 @@ func (r *Report) backendLacks() {
 	if r.Go == "" {
 		r.lacks("the go command", "install Go from https://go.dev/dl; notebook cells are compiled with it")
 	}
-	cuda := false
-	for _, p := range r.Plugins {
-		cuda = cuda || strings.Contains(filepath.Base(p), "cuda")
-	}
+	cuda := slices.ContainsFunc(r.Plugins, func(p string) bool { return strings.Contains(filepath.Base(p), "cuda") })
 	xla := r.Backend != nil && strings.HasPrefix(r.Backend.Name, "xla")
 	switch {
 	case !r.CGO && r.CCompiler == "":
@@ -272,9 +270,6 @@ func (r *Report) versionList() []string {
 // firstOnPath returns the path of the first program that exists, or "".
 func firstOnPath(names ...string) string {
 	for _, name := range names {
-		if name == "" {
-			continue
-		}
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
