@@ -99,21 +99,17 @@ func (b *Session) Run(ctx context.Context, only ...string) error {
 	return nil
 }
 
-// Repeat times f for about two seconds and at least five times, or once if the session is small, after a first call
-// that does not count. If the first call takes more than ten seconds, it is the only one and counts.
+// Repeat times f for about two seconds and at least five times, after a first call that does not count. If the session
+// is small, or the first call takes more than ten seconds, it is the only one and counts.
 func (b *Session) Repeat(ctx context.Context, f func() error) (milliseconds []float64, err error) {
-	least, long := 5, 2*time.Second
-	if b.Small {
-		least, long = 1, 0
-	}
 	first := time.Now()
 	if err := f(); err != nil {
 		return nil, err
 	}
-	if took := time.Since(first); took > 10*time.Second {
-		return []float64{float64(took.Milliseconds())}, nil
+	if took := time.Since(first); b.Small || took > 10*time.Second {
+		return []float64{float64(took.Microseconds()) / 1000}, nil
 	}
-	for begin := time.Now(); len(milliseconds) < least || time.Since(begin) < long; {
+	for begin := time.Now(); len(milliseconds) < 5 || time.Since(begin) < 2*time.Second; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
