@@ -45,10 +45,23 @@ def on_executed(cell, cell_index, execute_reply):
         say(cell=code.index(cell_index) + 1, of=len(code), seconds=time.monotonic() - started)
 
 
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)  # GoNB colors the lines of cells.
+
+
 def told(cell):
     """What a failing cell has written to standard error."""
-    text = "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stderr")
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)  # GoNB colors the lines of cells.
+    return plain("".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stderr"))
+
+
+def uncompiled(cell, number):
+    """The compiler's errors, each with the line of its cell: GoNB's traceback has the place first and the message last."""
+    found = []
+    for text in [plain(t) for o in cell.outputs if o.output_type == "error" for t in o.traceback]:
+        if place := re.search(r"^.*Cell(?: ?\[(\d+)\]:?)? Line (\d+)", text):
+            where = "" if place[1] in (None, str(number)) else f"cell {place[1]}, "
+            found.append(f"{where}line {place[2]}: {text.splitlines()[-1]}")
+    return found
 
 
 client = NotebookClient(
@@ -64,7 +77,8 @@ failure = None
 try:
     client.execute()
 except CellExecutionError as e:
-    failure = f"{told(notebook.cells[current])}\n{e.ename}: {e.evalue}"
+    cell = notebook.cells[current]
+    failure = "; ".join(uncompiled(cell, code.index(current) + 1)) or f"{told(cell)}\n{e.ename}: {e.evalue}"
 except CellTimeoutError:
     failure = f"took longer than {timeout} s"
 except DeadKernelError:

@@ -788,7 +788,7 @@ func TestExecute(t *testing.T) {
 			if !errors.As(err, &failed) || failed.Cell != 2 || strings.ContainsAny(err.Error(), "\n\x1b") {
 				t.Fatalf("%v", err)
 			}
-			if want := map[string]string{"fails.ipynb": "cannot use",
+			if want := map[string]string{"fails.ipynb": "failed: line 2: cannot use",
 				"panics.ipynb": "no such rule"}[name]; !strings.Contains(err.Error(), want) {
 				t.Errorf("%v does not tell %q", err, want)
 			}
