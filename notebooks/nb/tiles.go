@@ -23,8 +23,8 @@ const tileStyle = `<style>
 </style>`
 
 // Tiles displays a table as a map: a tile for each row, in lines by the text of one column, with the first letters and
-// the colors of others. A click opens the row. It needs no script; formats other than HTML have the table. A caption is
-// as in [Show].
+// the colors of others. A click opens the row. It needs no script, and is a list where styles are not trusted; formats
+// other than HTML have the table. A caption is as in [Show].
 func Tiles(t *figures.Table, line int, shown []int, caption ...string) {
 	data, metadata, err := formats(t)
 	Check(err)
@@ -60,7 +60,7 @@ func tiles(t *figures.Table, line int, shown []int) string {
 			} else if text := string(word[:1]) + ": " + figures.Plain(row[c].Text); !slices.Contains(key, text) {
 				key = append(key, text)
 			}
-			fmt.Fprintf(&b, `<span style="background:#%02x%02x%02x">%s<span>%s</span></span>`, k.R, k.G, k.B,
+			fmt.Fprintf(&b, `<span style="background:#%02x%02x%02x">%s<span>%s</span></span> `, k.R, k.G, k.B,
 				html.EscapeString(string(word[:1])), html.EscapeString(strings.TrimSpace(string(word[1:]))))
 		}
 		b.WriteString("</summary>")
