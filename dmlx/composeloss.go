@@ -176,7 +176,7 @@ type ComposedLoss struct {
 func ComposeLoss(b *LossBatch, loss LossFunc) *ComposedLoss {
 	c := &ComposedLoss{LossBatch: b, Value: loss(b)}
 	if c.Value == nil || !c.Value.Shape().IsScalar() {
-		panic(fmt.Errorf("the loss is not a scalar"))
+		panic(fmt.Errorf("the loss is %s, not a scalar; reduce it to one, as by ReduceAllMean", c.Value.Shape()))
 	}
 	of := []*Node{b.S, b.F, b.X}
 	if b.P != nil {

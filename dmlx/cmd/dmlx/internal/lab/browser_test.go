@@ -239,7 +239,7 @@ func checkSeen(t *testing.T, s seen) {
 			t.Errorf("%s: %q, want %q", c.name, got, want)
 		}
 	}
-	const stale = "This uses answer as before the error in another cell. 42"
+	const stale = "This uses answer as it was before the error in another cell. 42"
 	if got := strings.Join(strings.Fields(s.Stale), " "); got != stale {
 		t.Errorf("a function whose cell no longer compiles: %q", s.Stale)
 	}

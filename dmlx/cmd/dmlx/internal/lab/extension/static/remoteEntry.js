@@ -151,7 +151,7 @@
   // What a cell uses of declarations that did not compile, as a line that says so.
   const staleLine = (source, broken) => {
     const code = source.replace(/"(?:\\.|[^"\\\n])*"|`[^`]*`|\/\/.*/g, ""), names = [...broken].filter((name) => RegExp(`\\b${name}\\b`).test(code));
-    return names.length ? `This uses ${names.join(" and ")} as before the error in another cell.\n` : "";
+    return names.length ? `This uses ${names.join(" and ")} as it was before the error in another cell.\n` : "";
   };
 
   /* Execution. */
