@@ -12,8 +12,7 @@ import (
 // Equation returns the line of package dmlx that computes a numbered equation of the paper, as Markdown: the
 // declaration whose comment has "(Eq. n)". It is a link in a checkout, and words elsewhere.
 func Equation(n int) string {
-	here, _ := os.Getwd()
-	root := moduleAbove(here)
+	root, here := module()
 	file, line := equation(filepath.Join(root, "dmlx"), n)
 	if root == "" || file == "" {
 		return "package `dmlx`"
@@ -44,14 +43,15 @@ func equation(folder string, n int) (file string, line int) {
 	return "", 0
 }
 
-// moduleAbove returns the nearest folder with a go.mod at a folder or above it, or "".
-func moduleAbove(dir string) string {
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
+// module returns the nearest folder with a go.mod at the working directory or above it, or "", and that directory.
+func module() (root, here string) {
+	here, _ = os.Getwd()
+	for root = here; ; root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			return root, here
 		}
-		if dir == filepath.Dir(dir) {
-			return ""
+		if root == filepath.Dir(root) {
+			return "", here
 		}
 	}
 }

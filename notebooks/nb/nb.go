@@ -259,10 +259,6 @@ func Store() string {
 	if dir := os.Getenv("DMLX_STORE"); dir != "" {
 		return dir
 	}
-	if dir, err := os.Getwd(); err == nil {
-		if root := moduleAbove(dir); root != "" {
-			return filepath.Join(root, "runs")
-		}
-	}
-	return "runs"
+	root, _ := module()
+	return filepath.Join(root, "runs")
 }
