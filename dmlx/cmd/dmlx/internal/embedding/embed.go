@@ -145,11 +145,7 @@ func embedFeatures(ctx context.Context, a *cli.App, features, weights, out strin
 		return err
 	}
 	if f.classes != nil { // Labels that are names stay names.
-		raw, err := durable.ReadFile(files.Beside(features, files.LabelsFile))
-		if err == nil {
-			err = durable.WriteFile(labels, raw, 0o644)
-		}
-		if err != nil {
+		if err := files.Copy(files.Beside(features, files.LabelsFile), labels); err != nil {
 			return err
 		}
 	}

@@ -84,6 +84,15 @@ func LabelsOf(embeddings, given string) string {
 	return given
 }
 
+// Copy copies a file, such as labels.
+func Copy(from, to string) error {
+	raw, err := durable.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(to, raw, 0o644)
+}
+
 // RelativeTo is a path as a file in dir keeps it, so that both can be moved together: relative to dir where that can
 // be, with slashes. An empty path stays empty.
 func RelativeTo(dir, path string) (string, error) {
