@@ -83,7 +83,7 @@ func gpuLines(t *testing.T) []string {
 			slices.Concat([]any{name}, pair(0), pair(1), pair(4), pair(6))...))
 	}
 	whole, recomputed, micro := of("resnet50, B=512, bf16"), of("resnet50, B=512, bf16, recomputed"),
-		of("resnet50, B=128, bf16, of a piece of")
+		of("resnet50, B=128, bf16, of a micro-batch of")
 	out = append(out, fmt.Sprintf("whole, `--recompute` | %.1f, %.1f GB | %.0f, %.0f GB | %.0f GB whole | %.0f GB whole |",
 		whole[0], recomputed[0], whole[1], recomputed[1], whole[4], whole[6]),
 		fmt.Sprintf("the gradient of a micro-batch | %.1f GB | %.1f GB | | |", micro[1], micro[2]))
