@@ -66,12 +66,13 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 				Plain(columns[j]), percent(d.Edge), percent(d.Corner)))
 		}
 	}
-	if most == 0 { // No panel has triplets.
-		least, most, low = 0.001, 0.1, 0
+	var colors logBar
+	if low = max(-1, math.Floor(low*10+1e-9)/10); most > 0 {
+		colors = logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps,
+			high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
+	} else { // No panel has triplets.
+		low = 0
 	}
-	low = max(-1, math.Floor(low*10+1e-9)/10)
-	colors := logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps,
-		high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
 	own := densities{blocks: []densityBlock{block}, colors: colors, low: low, step: 0.2}
 	// Squares are a whole number of PNG pixels wide, so that their edges are sharp.
 	const pixel, beside = vg.Inch / PNGResolution, 2*margin + densityName + densityAxis
@@ -171,7 +172,7 @@ func (d densities) draw(c draw.Canvas) {
 				squareAxes(p, d.low, 1, d.step)
 				p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
 				if i == 0 {
-					p.Title.Text = b.titles[j]
+					p.Title.Text = fitted(p.Title.TextStyle, b.titles[j], d.side)
 				}
 				if i < len(b.panels)-1 { // Panels share their axes.
 					p.X.Label.Text, p.X.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
@@ -189,7 +190,7 @@ func (d densities) draw(c draw.Canvas) {
 				data.Max = data.Min.Add(pt(d.side, d.side))
 				drawPlot(p, around(p, c, data.Rectangle))
 			}
-			write(c, name, c.Min.X+densityName/2, data.Center().Y, b.names[i])
+			write(c, name, c.Min.X+densityName/2, data.Center().Y, fitted(name, b.names[i], d.line()-densityGap))
 			top -= d.line()
 		}
 		top -= densityAxis
@@ -284,7 +285,7 @@ func drawSquares(c draw.Canvas, p *plot.Plot, side int, of func(cell int) color.
 }
 
 // logBar is a color scale of shares from log₁₀ low to log₁₀ high, pale to dark in steps, with white for zero.
-// Steps can be read off the bar, and few colors make a small file.
+// Steps can be read off the bar, and few colors make a small file. The zero value draws nothing.
 type logBar struct{ low, high float64 }
 
 // logSteps is the number of steps per power of ten.
@@ -300,6 +301,9 @@ func (b logBar) at(share float64) color.NRGBA {
 
 // draw draws the bar at the right of a data area, or below it.
 func (b logBar) draw(data, c draw.Canvas, below bool) {
+	if b == (logBar{}) {
+		return
+	}
 	var ticks []plot.Tick
 	for power := -6; power <= 0; power++ {
 		for _, digit := range []float64{1, 3} {

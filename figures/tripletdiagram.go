@@ -95,18 +95,13 @@ func (f Field) gaps() string {
 		len(f.Values), f.place(first%f.side()), f.place(first/f.side()))
 }
 
-// extent returns the range of the finite values; 0, 0 without any.
-func (f Field) extent() (low, high float64) {
+// extent returns the range of the finite values, which is empty without any.
+func (f Field) extent() span {
 	values := spanOf()
 	for _, v := range f.Values {
-		if finite(v) {
-			values.add(float64(v))
-		}
+		values.add(float64(v))
 	}
-	if values.low > values.high {
-		return 0, 0
-	}
-	return values.low, values.high
+	return values
 }
 
 // place returns the similarity of a column or a row.
@@ -156,16 +151,18 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 		return nil, bar{}, fmt.Errorf("triplet diagram: %d S_ap but %d S_an; want equally many", len(d.Triplets.Sap),
 			len(d.Triplets.San))
 	}
-	low, high := d.Low, d.High
-	if low == 0 && high == 0 {
-		low, high = d.Field.extent()
+	values := span{d.Low, d.High}
+	if values == (span{}) {
+		values = d.Field.extent()
 	}
-	b := newBar(low, high, low < 0, hues[d.Field.Hue])
-	b.levels = d.Levels
-	if b.levels == nil {
-		b.levels = roundLevels(b.low, b.high)
+	var b bar
+	if values.low <= values.high {
+		b = newBar(values.low, values.high, values.low < 0, hues[d.Field.Hue])
+		if b.levels = d.Levels; b.levels == nil {
+			b.levels = roundLevels(b.low, b.high)
+		}
 	}
-	low, high = d.Field.bounds()
+	low, high := d.Field.bounds()
 	p := newPlot(d.Field.Title, "", "")
 	squareAxes(p, low, high, roundStep((high-low)/4))
 	p.Add(field{d.Field, d.Field.side(), b, d.Triplets})
@@ -362,7 +359,7 @@ func (t Triplets) draw(c draw.Canvas, _ *plot.Plot, x, y place) {
 	}
 }
 
-// bar is a color scale of values.
+// bar is a color scale of values. The zero value is that of none, and draws nothing.
 type bar struct {
 	low, high float64
 	colors    scale
@@ -389,6 +386,9 @@ const barRoom = vg.Length(42)
 
 // draw draws the bar at the right of a panel's data area, or below it.
 func (b bar) draw(data, panel draw.Canvas, below bool) {
+	if b.colors == nil {
+		return
+	}
 	var ticks []plot.Tick
 	for _, v := range roundLevels(b.low, b.high) {
 		ticks = append(ticks, plot.Tick{Value: (v - b.low) / (b.high - b.low), Label: number(v)})

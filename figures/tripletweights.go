@@ -27,12 +27,11 @@ var (
 // weight are straight and circular, and the regions where the masks sc1 and sc2 let P₊ act. The boundaries of the
 // regions are closed forms, S_an = S_ap and (1−S_ap)² + S_an² = 0.5. Fields and masks have n×n values.
 func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
-	lowCos, highCos := cos.extent()
-	lowCir, highCir := cir.extent()
+	one, other := cos.extent(), cir.extent()
 	var panels []square
 	var colors bar
 	for _, f := range []Field{cos, cir} { // Both have one scale, so that they can be compared.
-		p, b, err := Diagram{Field: f, Low: min(lowCos, lowCir), High: max(highCos, highCir)}.plot()
+		p, b, err := Diagram{Field: f, Low: min(one.low, other.low), High: max(one.high, other.high)}.plot()
 		if err != nil {
 			return nil, fmt.Errorf("figure 3: %w", err)
 		}
