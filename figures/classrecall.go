@@ -82,18 +82,13 @@ func drawWorst(c draw.Canvas, classes []ClassScore) {
 	head := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
 	write(c, head, c.Min.X, c.Max.Y, fmt.Sprintf("The %d worst", len(classes)))
 	name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-	widest := vg.Length(0)
-	for _, k := range classes {
-		widest = max(widest, name.Width(k.Name))
-	}
 	const counts = vg.Length(52)
-	whole := c.Max.X - c.Min.X
-	widest = min(widest, 0.5*whole)
-	from, to := c.Min.X+widest+8, c.Max.X-counts
+	room := min(widest(name, 0, classes, func(k ClassScore) Markup { return k.Name }), 0.5*(c.Max.X-c.Min.X))
+	from, to := c.Min.X+room+8, c.Max.X-counts
 	row := min(16, (c.Max.Y-c.Min.Y-22)/vg.Length(len(classes)))
 	for i, k := range classes {
 		y := c.Max.Y - 26 - row*vg.Length(i)
-		write(c, name, c.Min.X, y, fitted(name, k.Name, widest))
+		write(c, name, c.Min.X, y, fitted(name, k.Name, room))
 		c.StrokeLine2(stroke(faint, 0.8), from, y, to, y)
 		at := from + (to-from)*vg.Length(k.percent()/100)
 		c.StrokeLine2(stroke(SkyBlue, 2.4), from, y, at, y)

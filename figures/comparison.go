@@ -308,19 +308,20 @@ type keyed struct {
 func key(c *draw.Canvas, entries []keyed, room vg.Length) {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	const step = vg.Length(25) // From a name to the next one.
-	width := -step / 2
+	width, whole := -step/2, c.Max.X-c.Min.X
 	for _, e := range entries {
 		width += step + s.Width(e.name)
 	}
-	if n := len(entries); n > 1 && width > c.Max.X-c.Min.X {
+	if n := len(entries); n > 1 && width > whole {
 		key(c, entries[:n/2], 12)
 		key(c, entries[n/2:], room)
 		return
 	}
 	x, y := c.Max.X, c.Max.Y-6
 	for _, e := range slices.Backward(entries) {
-		x -= s.Width(e.name)
-		write(*c, s, x, y, e.name)
+		name := fitted(s, e.name, whole-step/2)
+		x -= s.Width(name)
+		write(*c, s, x, y, name)
 		dot(*c, e.color, vg.Points(3), e.shape, x-9, y)
 		x -= step
 	}
@@ -338,6 +339,7 @@ type legend struct {
 // add adds a name, and what draws its mark to the right of a point.
 func (l *legend) add(name Markup, mark func(c draw.Canvas, at vg.Point)) {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	name = fitted(s, name, l.width-l.mark)
 	room := l.mark + s.Width(name)
 	if l.end.X > 0 && l.end.X+room > l.width {
 		l.end = pt(0, l.end.Y+l.line)

@@ -141,7 +141,7 @@ func courseNames(c draw.Canvas, y vg.Length, names []courseName) vg.Length {
 		if n.done {
 			state = bold(style(tickSize, trainingColor(i)))
 		}
-		write(c, aligned(state, text.XLeft, text.YCenter), c.Min.X+23, y-12, n.state)
+		write(c, aligned(state, text.XLeft, text.YCenter), c.Min.X+23, y-12, fitted(state, n.state, c.Max.X-c.Min.X-24))
 		y -= 32
 	}
 	return y

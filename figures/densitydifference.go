@@ -73,9 +73,10 @@ func DensityDifference(provenance string, first, second Markup, pairs ...Density
 			diagonal(c)
 			frame(c, c.Rectangle, stroke(ink, 0.6))
 			s := aligned(style(noteSize, ink), text.XLeft, text.YTop)
-			for i, line := range []string{"negative nearer:", fmt.Sprintf("%s %.1f %%", first, pair.Nearer[0]),
-				fmt.Sprintf("%s %.1f %%", second, pair.Nearer[1])} {
-				write(c, s, c.Min.X+5, c.Max.Y-4-vg.Length(i)*10, strings.TrimSpace(line))
+			write(c, s, c.Min.X+5, c.Max.Y-4, "negative nearer:")
+			for i, name := range []Markup{first, second} {
+				line := fmt.Sprintf("%s %.1f %%", fitted(s, name, (c.Max.X-c.Min.X)/2), pair.Nearer[i])
+				write(c, s, c.Min.X+5, c.Max.Y-14-vg.Length(i)*10, strings.TrimSpace(line))
 			}
 		}))
 	}
@@ -91,7 +92,7 @@ func DensityDifference(provenance string, first, second Markup, pairs ...Density
 			x := c.Min.X
 			for i, at := range []float64{0.2, 0.8} {
 				fill(c, rect(x, c.Max.Y-9, x+9, c.Max.Y), diverging.at(at))
-				label := [2]string{"− more of ", "+ more of "}[i] + [2]Markup{first, second}[i]
+				label := fitted(s, [2]string{"− more of ", "+ more of "}[i]+[2]Markup{first, second}[i], (c.Max.X-c.Min.X)/2-22)
 				write(c, s, x+13, c.Max.Y+1, label)
 				x += 13 + s.Width(label) + 18
 			}

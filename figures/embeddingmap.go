@@ -113,11 +113,13 @@ func NewEmbeddingMap(
 		area, key := m.area(width, 0, 0), m.key(width)
 		side := area.Size().X
 		drawn := *plotted
-		lines := broken(drawn.X.Label.TextStyle, x, side) // A label that is wider than the area would move it.
-		drawn.X.Label.Text = strings.Join(lines, "\n")
+		// A label that is wider than the area would move it.
+		drawn.X.Label.Text = inLines(drawn.X.Label.TextStyle, x, side, side)
+		drawn.Y.Label.Text = fitted(drawn.Y.Label.TextStyle, y, side)
+		below := under + labelSize*1.15*vg.Length(strings.Count(drawn.X.Label.Text, "\n"))
 		return &Figure{
 			Width:  width,
-			Height: 2*margin - area.Min.Y + under + labelSize*1.15*vg.Length(len(lines)-1) + noteRoom(provenance),
+			Height: 2*margin - area.Min.Y + below + noteRoom(provenance),
 			Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
 				"%d one of another class, %d have no match.", len(points), count[MapRight], count[MapWrong], count[MapLone]),
 			Provenance: provenance,

@@ -34,7 +34,8 @@ var gridFrames = []struct {
 }{{ink, nil}, {Vermilion, []vg.Length{3.2, 1.6}}, {Purple, []vg.Length{1.1, 1.3}}}
 
 const (
-	gridLeft, gridGap            = vg.Length(48), vg.Length(9) // For the pair labels; between directions.
+	gridLeft, gridGap            = vg.Length(48), vg.Length(9) // For the pair labels, at least; between directions.
+	gridLong                     = vg.Length(110)              // For any label, at most.
 	gridTitle, gridHead          = vg.Length(16), vg.Length(18)
 	gridKey, gridLeast, gridMost = vg.Length(20), vg.Length(20), vg.Length(31) // Of the legend; the width of a cell.
 )
@@ -44,6 +45,7 @@ const (
 type gridBlocks struct {
 	GridSet
 	across        int
+	left          vg.Length // For the pair labels.
 	wide, high    vg.Length
 	narrow        bool
 	between, foot vg.Length // From a block to the one below it; under the last one.
@@ -51,13 +53,13 @@ type gridBlocks struct {
 
 // within returns the layout that has room within a width, of two blocks side by side at most: a notebook's page has no
 // room for more.
-func (s GridSet) within(width vg.Length) gridBlocks {
-	room := width - 2*margin - gridLeft
+func (s GridSet) within(width, left vg.Length) gridBlocks {
+	room := width - 2*margin - left
 	n := min(len(s.Directions), 2)
 	if cells := (room - barRoom - 8 - gridGap*vg.Length(n-1)) / vg.Length(n*len(s.Triplets)); cells >= gridLeast {
-		return gridBlocks{s, n, min(cells, gridMost), 17, false, s.names(), s.names()}
+		return gridBlocks{s, n, left, min(cells, gridMost), 17, false, s.names(), s.names()}
 	}
-	return gridBlocks{s, 1, min(room/vg.Length(len(s.Triplets)), gridMost), 12, true, 2, s.names() + 30}
+	return gridBlocks{s, 1, left, min(room/vg.Length(len(s.Triplets)), gridMost), 12, true, 2, s.names() + 30}
 }
 
 // GridMap draws the full grid as a heat map of Recall@1. It has a block for each data set and direction, two of them
@@ -70,7 +72,7 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 		return nil, fmt.Errorf("grid: no data set, want at least one")
 	}
 	var words strings.Builder
-	own := vg.Length(0)
+	own, long := vg.Length(0), gridLeft // Of the picture, and of the pair labels.
 	for _, s := range sets {
 		if len(s.Directions) == 0 || len(s.Pairs) == 0 || len(s.Triplets) == 0 {
 			return nil, fmt.Errorf("grid on %s: %d directions, %d pair weights and %d triplet weights, want some of each",
@@ -81,15 +83,17 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 		}
 		words.WriteString(s.words())
 		blocks := vg.Length(min(len(s.Directions), 2))
-		own = max(own, gridLeft+blocks*(gridMost*vg.Length(len(s.Triplets))+gridGap)-gridGap+barRoom+8)
+		long = min(widest(printed(style(tickSize, ink)), long-5, s.Pairs, PairLabel)+5, gridLong)
+		own = max(own, blocks*(gridMost*vg.Length(len(s.Triplets))+gridGap)-gridGap+barRoom+8)
 	}
-	own = max(own, gridLeft+gridLegend(sets, vg.Length(math.Inf(1))).reach)
-	return laid(own+2*margin, func(width vg.Length) *Figure {
-		key := gridLegend(sets, width-2*margin-gridLeft)
+	own = max(own, gridLegend(sets, vg.Length(math.Inf(1))).reach)
+	return laid(long+own+2*margin, func(width vg.Length) *Figure {
+		left := min(long, max(gridLeft, 0.3*width))
+		key := gridLegend(sets, width-2*margin-left)
 		head := gridKey + key.end.Y
 		height := head + noteRoom(provenance)
 		for _, s := range sets {
-			height += s.within(width).height()
+			height += s.within(width, left).height()
 		}
 		return &Figure{
 			Width: width, Height: height + 2*margin,
@@ -97,10 +101,10 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 				"triplet weights." + words.String(),
 			Provenance: provenance,
 			panels: func(c draw.Canvas) {
-				key.draw(c, pt(c.Min.X+gridLeft, c.Max.Y-8))
+				key.draw(c, pt(c.Min.X+left, c.Max.Y-8))
 				top := c.Max.Y - head
 				for _, s := range sets {
-					blocks := s.within(width)
+					blocks := s.within(width, left)
 					blocks.draw(c, top)
 					top -= blocks.height()
 				}
@@ -111,7 +115,7 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 
 // cell returns the place of a rule, from the top left corner of the data set's blocks.
 func (s gridBlocks) cell(block, row, column int) vg.Rectangle {
-	x := gridLeft + vg.Length(block%s.across)*(gridGap+s.wide*vg.Length(len(s.Triplets))) + s.wide*vg.Length(column)
+	x := s.left + vg.Length(block%s.across)*(gridGap+s.wide*vg.Length(len(s.Triplets))) + s.wide*vg.Length(column)
 	y := -gridTitle - vg.Length(block/s.across)*(gridHead+s.high*vg.Length(len(s.Pairs))+s.between) - gridHead -
 		s.high*vg.Length(row)
 	return rect(x, y-s.high, x+s.wide, y)
@@ -119,41 +123,36 @@ func (s gridBlocks) cell(block, row, column int) vg.Rectangle {
 
 // names returns the room of the names of triplet weights.
 func (s GridSet) names() vg.Length {
-	room := vg.Length(50)
-	for _, t := range s.Triplets {
-		room = max(room, style(tickSize, ink).Width(TripletLabel(t))+9)
-	}
-	return room
+	return min(widest(printed(style(tickSize, ink)), 50-9, s.Triplets, TripletLabel)+9, gridLong)
 }
 
 func (s gridBlocks) height() vg.Length {
 	return s.foot - s.cell(len(s.Directions)-1, len(s.Pairs)-1, 0).Min.Y
 }
 
-// reach returns the range of the color scale, and whether scores below it are cut.
-func (s GridSet) reach() (low, high float64, cut bool) {
+// scale returns the color scale, which is none without scores, and whether scores below it are cut.
+func (s GridSet) scale() (b bar, cut bool) {
 	var means []float64
 	for _, score := range s.Scores {
-		if !math.IsNaN(score.Mean) {
+		if finite(score.Mean) {
 			means = append(means, score.Mean)
 		}
 	}
 	if len(means) == 0 {
-		return 0, 100, false
+		return bar{}, false
 	}
 	slices.Sort(means)
-	low, high = stat.Quantile(0.05, stat.Empirical, means, nil), means[len(means)-1]
-	if cut = low > means[0]; low == high {
-		low, high = low-0.5, high+0.5
-	}
-	return low, high, cut
+	low := stat.Quantile(0.05, stat.Empirical, means, nil)
+	b = newBar(low, means[len(means)-1], false, hues[HueWeight])
+	b.label = "R@1, %"
+	return b, low > means[0]
 }
 
 // count returns the number of rules with a score, of those that diverged, and of those without a run.
 func (s GridSet) count() (known, diverged, missing int) {
 	for _, score := range s.Scores {
 		switch {
-		case !math.IsNaN(score.Mean):
+		case finite(score.Mean):
 			known++
 		case score.Diverged > 0:
 			diverged++
@@ -166,12 +165,12 @@ func (s GridSet) words() string {
 	n, diverged, missing := s.count()
 	out := fmt.Sprintf(" %s: %d of %d rules", s.Data, n, n+diverged+missing)
 	if n > 0 {
-		low, high, cut := s.reach()
-		from := fmt.Sprintf("%.1f", low)
+		b, cut := s.scale()
+		from := fmt.Sprintf("%.1f", b.low)
 		if cut {
 			from = "below " + from
 		}
-		out += fmt.Sprintf(", from %s to %.1f %%", from, high)
+		out += fmt.Sprintf(", from %s to %.1f %%", from, b.high)
 	}
 	if diverged > 0 {
 		out += fmt.Sprintf(", %d diverged", diverged)
@@ -216,28 +215,27 @@ func gridLegend(sets []GridSet, width vg.Length) legend {
 }
 
 func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {
-	low, high, cut := s.reach()
-	scale := bar{low: low, high: high, colors: hues[HueWeight]}
+	scale, cut := s.scale()
 	cell := func(block, row, column int) vg.Rectangle { return s.cell(block, row, column).Add(pt(c.Min.X, top)) }
 	write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, top-1, s.Data)
 	lastRow, lastColumn := len(s.Pairs)-1, len(s.Triplets)-1
 	value := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
+	name := aligned(style(tickSize, ink), text.XRight, text.YCenter)
 	for b, direction := range s.Directions {
 		first, last := cell(b, 0, 0), cell(b, 0, lastColumn)
 		write(c, aligned(style(labelSize, ink), text.XCenter, text.YBottom),
 			(first.Min.X+last.Max.X)/2, first.Max.Y+6, DirectionLabel(direction))
 		for i, pair := range s.Pairs {
 			if b%s.across == 0 {
-				write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter),
-					cell(b, i, 0).Min.X-5, center(cell(b, i, 0)).Y, PairLabel(pair))
+				write(c, name, cell(b, i, 0).Min.X-5, center(cell(b, i, 0)).Y, fitted(name, PairLabel(pair), s.left-5+1e-6))
 			}
 			for j, triplet := range s.Triplets {
 				r := cell(b, i, j)
 				score, known := s.Scores[direction+"/"+pair+"/"+triplet]
 				switch {
-				case known && !math.IsNaN(score.Mean):
-					step := (high - low) / 24 // Of few colors a notebook saves a small picture.
-					k := scale.at(low + step*math.Round((score.Mean-low)/step))
+				case known && finite(score.Mean):
+					step := (scale.high - scale.low) / 24 // Of few colors a notebook saves a small picture.
+					k := scale.at(scale.low + step*math.Round((score.Mean-scale.low)/step))
 					fill(c, r, k)
 					value.Color = inkOn(k)
 					c.FillText(value, center(r), fmt.Sprintf("%.1f", score.Mean))
@@ -253,9 +251,9 @@ func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {
 				break
 			}
 			at := cell(b, lastRow, j)
-			label := aligned(style(tickSize, ink), text.XRight, text.YCenter)
+			label := name
 			label.Rotation = math.Pi / 2
-			write(c, label, center(at).X, at.Min.Y-5, TripletLabel(triplet))
+			write(c, label, center(at).X, at.Min.Y-5, fitted(name, TripletLabel(triplet), s.names()-9+1e-6))
 		}
 	}
 	for m, mark := range s.Marks {
@@ -276,7 +274,7 @@ func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {
 	data.Max = cell(min(len(s.Directions), s.across)-1, 0, lastColumn).Max
 	note := aligned(style(noteSize, quiet), text.XCenter, text.YTop)
 	at := pt(data.Max.X+13, data.Min.Y-3)
-	if scale.label = "R@1, %"; s.narrow {
+	if s.narrow {
 		data.Min.Y -= s.names()
 		note.XAlign, at = text.XRight, data.Min.Sub(pt(5, 18))
 	}

@@ -240,7 +240,7 @@ func gridKeys(c *draw.Canvas, lines []keyed, room vg.Length) {
 	for _, l := range lines {
 		c.StrokeLines(stroke(l.color, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
 		dot(*c, l.color, vg.Points(2.7), l.shape, x+7.5, y)
-		write(*c, s, x+18, y, l.name)
+		write(*c, s, x+18, y, fitted(s, l.name, c.Max.X-c.Min.X-18))
 		x += 19 + s.Width(l.name) + gap
 	}
 	c.Max.Y -= room

@@ -128,6 +128,7 @@ func Lengths(provenance string, sets ...scores.Group) (*Figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	const labels = vg.Length(86) // Room for the names of the rules beside each panel.
 	panels := make([]*plot.Plot, len(laid))
 	var words []string
 	for k, l := range laid {
@@ -143,7 +144,7 @@ func Lengths(provenance string, sets ...scores.Group) (*Figure, error) {
 				}
 			}
 		}
-		overValues(p, lines, func(i int) look { // In the style of the rule's pair weight, solid.
+		overValues(p, lines, labels-4, func(i int) look { // In the style of the rule's pair weight, solid.
 			_, pair, _ := strings.Cut(l.Rows[i], "/")
 			pair, _, _ = strings.Cut(pair, "/")
 			drawn := pairLook(pair)
@@ -152,7 +153,6 @@ func Lengths(provenance string, sets ...scores.Group) (*Figure, error) {
 		})
 		panels[k] = p
 	}
-	const labels = vg.Length(86) // Room for the names of the rules beside each panel.
 	return &Figure{
 		Width: besideWidth / 2 * vg.Length(len(panels)), Height: vg.Points(250), Provenance: provenance,
 		Alt: "Recall@1 of rules over the number of steps they are trained for. " + strings.Join(words, "; ") + ".",

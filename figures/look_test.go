@@ -168,23 +168,29 @@ func mapOf(t *testing.T, provenance string) *EmbeddingMap {
 	return m
 }
 
+// mapInput returns what the script of a map gets.
+func mapInput(t *testing.T, m *EmbeddingMap) (d mapData) {
+	t.Helper()
+	raw, err := m.input(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 // The provenance of a map is below its axis, however long it is, and the script finds the points where they are.
 func TestMapWithLongProvenance(t *testing.T) {
 	t.Parallel()
 	var places []float64
 	for _, n := range []int{1, 12} {
 		m := mapOf(t, strings.Repeat("run 0123456789ab on minicar · ", n))
-		if _, collisions, err := m.probe(); err != nil || collisions != 0 {
-			t.Errorf("%d times the provenance: %d collisions, %v", n, collisions, err)
+		if on, err := m.probe(); err != nil || on.collisions != 0 {
+			t.Errorf("%d times the provenance: %d collisions, %v", n, on.collisions, err)
 		}
-		raw, err := m.input(0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d mapData
-		if err := json.Unmarshal(raw, &d); err != nil {
-			t.Fatal(err)
-		}
+		d := mapInput(t, m)
 		places = append(places, float64(d.Y[0])/1e4*float64(m.height())) // From the top.
 	}
 	if math.Abs(places[0]-places[1]) > 0.1 {

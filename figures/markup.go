@@ -196,7 +196,7 @@ func space(atoms []atom) []atom {
 func isName(atoms []atom) bool {
 	run := 0
 	for i, a := range atoms {
-		letter := a.root == nil && a.sub == nil && a.sup == nil && len(a.text) == 1 && unicode.IsLetter(rune(a.text[0]))
+		letter := bare(a) && (len(a.text) == 1 && unicode.IsLetter(rune(a.text[0])) || a.text == "…")
 		switch {
 		case letter:
 			run++

@@ -32,7 +32,7 @@ func heading(c *draw.Canvas, title Markup, align text.XAlignment, gap vg.Length)
 	s := aligned(bold(style(titleSize, ink)), align, text.YTop)
 	x := c.Min.X
 	if align == text.XCenter {
-		x = c.Center().X
+		x, title = c.Center().X, fitted(s, title, c.Max.X-c.Min.X)
 	}
 	write(*c, s, x, c.Max.Y+s.FontExtents().Descent, title)
 	c.Max.Y -= s.Height("x") + gap
@@ -103,7 +103,7 @@ func raster(columns, rows, across, down int, at func(column, row int) color.NRGB
 // span is a range of values.
 type span struct{ low, high float64 }
 
-// spanOf returns the range of some values. NaN does not count; without others the range is empty.
+// spanOf returns the range of some values. What is not finite does not count; without others the range is empty.
 func spanOf(values ...float64) span {
 	s := span{math.Inf(1), math.Inf(-1)}
 	s.add(values...)
@@ -112,7 +112,7 @@ func spanOf(values ...float64) span {
 
 func (s *span) add(values ...float64) {
 	for _, v := range values {
-		if !math.IsNaN(v) {
+		if finite(v) {
 			s.low, s.high = min(s.low, v), max(s.high, v)
 		}
 	}
@@ -242,9 +242,9 @@ func (w whiskers) Plot(c draw.Canvas, p *plot.Plot) {
 	for i, v := range w.values {
 		row := y(w.shift - float64(i))
 		switch {
-		case !math.IsNaN(v.Value):
-			if v.Low < v.High {
-				c.StrokeLine2(stroke(w.mark.Color, w.width), x(v.Low), row, x(v.High), row)
+		case finite(v.Value):
+			if v.Low < v.High { // It may have no end.
+				c.StrokeLine2(stroke(w.mark.Color, w.width), x(max(v.Low, p.X.Min)), row, x(min(v.High, p.X.Max)), row)
 			}
 			c.DrawGlyphNoClip(w.mark, pt(x(v.Value), row))
 		case w.diverged != nil && w.diverged[i]:
@@ -277,7 +277,7 @@ func (l track) Plot(c draw.Canvas, p *plot.Plot) {
 	var parts [][]vg.Point // Of the line, which has a gap where a value is missing.
 	whole := false
 	for _, v := range l.points {
-		if math.IsNaN(v.Value) {
+		if !finite(v.Value) {
 			whole = false
 			continue
 		}
@@ -285,7 +285,7 @@ func (l track) Plot(c draw.Canvas, p *plot.Plot) {
 			parts, whole = append(parts, nil), true
 		}
 		if v.Low < v.High {
-			c.StrokeLine2(stroke(l.look.color, l.bar), x(v.x), y(v.Low), x(v.x), y(v.High))
+			c.StrokeLine2(stroke(l.look.color, l.bar), x(v.x), y(max(v.Low, p.Y.Min)), x(v.x), y(min(v.High, p.Y.Max)))
 		}
 		last := len(parts) - 1
 		parts[last] = append(parts[last], pt(x(v.x), y(v.Value)))
@@ -314,24 +314,55 @@ func noteRoom(provenance string) vg.Length {
 	return noteSize + 6
 }
 
+// widest returns the width of the widest name of some things, and at least some width.
+func widest[T any](s text.Style, least vg.Length, of []T, name func(T) Markup) vg.Length {
+	for _, t := range of {
+		least = max(least, s.Width(name(t)))
+	}
+	return least
+}
+
 // equal returns n relative widths for [columns].
 func equal(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 
 // drawPlot draws a plot and centers its title over the data area. gonum/plot centers it over the data and the axis
-// labels together. A title or label that is wider than the canvas is broken into lines.
-func drawPlot(whole *plot.Plot, c draw.Canvas) {
-	copied := *whole
+// labels together. A title or label that is wider than the canvas is broken into three lines at most, and a name at the
+// vertical axis that is wider than 0.45 of it is cut.
+func drawPlot(of *plot.Plot, c draw.Canvas) {
+	copied := *of
 	p := &copied
-	for label, s := range map[*string]text.Style{&p.Title.Text: p.Title.TextStyle, &p.X.Label.Text: p.X.Label.TextStyle} {
-		if width := c.Max.X - c.Min.X; s.Width(*label) > width {
-			*label = strings.Join(broken(s, *label, width), "\n")
+	p.Y.Label.Text = fitted(p.Y.Label.TextStyle, p.Y.Label.Text, c.Max.Y-c.Min.Y)
+	if ticks, names := p.Y.Tick.Marker.(plot.ConstantTicks); names {
+		ticks = slices.Clone(ticks)
+		for i, t := range ticks {
+			ticks[i].Label = fitted(p.Y.Tick.Label, t.Label, 0.45*(c.Max.X-c.Min.X))
 		}
+		p.Y.Tick.Marker = ticks
 	}
+	whole := c.Max.X - c.Min.X
+	p.X.Label.Text = inLines(p.X.Label.TextStyle, p.X.Label.Text, whole, whole)
 	data := p.DataCanvas(c)
+	aside := data.Center().X - c.Center().X
+	p.Title.Text = inLines(p.Title.TextStyle, p.Title.Text, whole, whole-2*max(aside, -aside))
 	if width := p.Title.TextStyle.Width(p.Title.Text); width > 0 {
-		p.Title.TextStyle.XAlign = text.XCenter + text.XAlignment((data.Center().X-c.Center().X)/width)
+		p.Title.TextStyle.XAlign = text.XCenter + text.XAlignment(aside/width)
 	}
 	p.Draw(c)
+}
+
+// inLines breaks a text that is wider than most into three lines at most, of some width, and cuts what does not fit.
+func inLines(s text.Style, label Markup, most, width vg.Length) Markup {
+	if s.Width(label) <= most {
+		return label
+	}
+	lines := broken(s, label, width)
+	if len(lines) > 3 {
+		lines = append(lines[:2], strings.Join(lines[2:], " "))
+	}
+	for i, line := range lines {
+		lines[i] = fitted(s, line, width)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // columns splits a canvas into columns of the given relative widths with gaps between them.
@@ -404,6 +435,9 @@ type square struct {
 
 // squares draws a row of plots whose data areas are equal, as large as they can be.
 func squares(c draw.Canvas, plots []square) {
+	if s := styledBy(c.Canvas); s != nil {
+		s.square = true
+	}
 	if lines, across := wrapped(c, len(plots)); len(lines) > 1 {
 		for i, line := range lines {
 			squares(line, plots[i*across:min((i+1)*across, len(plots))])

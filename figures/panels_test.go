@@ -15,7 +15,7 @@ import (
 
 func TestSpan(t *testing.T) {
 	t.Parallel()
-	s := spanOf(3, math.NaN(), 1)
+	s := spanOf(3, math.NaN(), 1, math.Inf(1), math.Inf(-1))
 	s.addMean(stats.Mean{Mean: 4, Std: 1})
 	s.addMean(Missing)
 	s.addInterval(stats.Interval{Value: 2, Low: -1, High: math.NaN()})

@@ -46,23 +46,27 @@ func OverParameter(provenance string, parameter Markup, lines ...ParameterLine) 
 	if len(words) == 0 {
 		return fail("there is none")
 	}
-	p := newPlot("", parameter, "Recall@1, %")
-	overValues(p, lines, func(i int) look {
-		return look{color: trainingColor(i), shape: flowShapes[i%len(flowShapes)]}
-	})
-	room := vg.Points(5*float64(longest) + 6)
-	return &Figure{
-		Width: vg.Points(330) + room, Height: vg.Points(230), Provenance: provenance,
-		Alt: fmt.Sprintf("Recall@1 over %s. %s.", Plain(parameter), strings.Join(words, "; ")),
-		panels: func(c draw.Canvas) {
-			c.Max.X -= room
-			drawPlot(p, c)
-		},
-	}, nil
+	own := vg.Points(330 + 5*float64(longest) + 6)
+	return laid(own, func(width vg.Length) *Figure {
+		room := min(own-330, 0.4*width)
+		p := newPlot("", parameter, "Recall@1, %")
+		overValues(p, lines, room-4, func(i int) look {
+			return look{color: trainingColor(i), shape: flowShapes[i%len(flowShapes)]}
+		})
+		return &Figure{
+			Width: width, Height: 230 * min(max(width/own, 0.75), 1), Provenance: provenance,
+			Alt: fmt.Sprintf("Recall@1 over %s. %s.", Plain(parameter), strings.Join(words, "; ")),
+			panels: func(c draw.Canvas) {
+				c.Max.X -= room
+				drawPlot(p, c)
+			},
+		}
+	}), nil
 }
 
-// overValues adds lines to a plot, and scales its axes to them: that of the values by logarithms if all are positive.
-func overValues(p *plot.Plot, lines []ParameterLine, looks func(i int) look) {
+// overValues adds lines to a plot with names in some room at its right, and scales its axes to them: that of the values
+// by logarithms if all are positive.
+func overValues(p *plot.Plot, lines []ParameterLine, room vg.Length, looks func(i int) look) {
 	values, recalls := spanOf(), spanOf()
 	for _, l := range lines {
 		values.add(l.Values...)
@@ -91,7 +95,8 @@ func overValues(p *plot.Plot, lines []ParameterLine, looks func(i int) look) {
 		}
 		if n := len(drawn.points); n > 0 {
 			p.Add(drawn)
-			names = append(names, lineName{drawn.points[n-1].Value, l.Name, drawn.look.color})
+			name := fitted(style(tickSize, ink), l.Name, room)
+			names = append(names, lineName{drawn.points[n-1].Value, name, drawn.look.color})
 		}
 	}
 	p.X.Tick.Marker = ticks

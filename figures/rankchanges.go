@@ -45,7 +45,8 @@ func RankChanges(alt string, rules int, sets []RankSet, provenance string) *Figu
 const box = vg.Length(15)
 
 func (s RankSet) draw(c draw.Canvas, rules int) {
-	write(c, aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop), c.Center().X, c.Max.Y, s.Title)
+	title := aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop)
+	write(c, title, c.Center().X, c.Max.Y, fitted(title, s.Title, c.Max.X-c.Min.X))
 	if len(s.Rules) == 0 {
 		c.FillText(aligned(style(labelSize, quiet), text.XCenter, text.YCenter), c.Center(),
 			"no rate has been chosen on held-out classes yet")
@@ -54,10 +55,7 @@ func (s RankSet) draw(c draw.Canvas, rules int) {
 	number, side := aligned(style(tickSize, ink), text.XCenter, text.YCenter), vg.Length(84) // For the labels.
 	narrow := c.Max.X-c.Min.X < 300
 	if narrow {
-		side = 0
-		for _, r := range s.Rules {
-			side = max(side, number.Width(r.Label)+box)
-		}
+		side = min(widest(number, 0, s.Rules, func(r Placed) Markup { return r.Label })+box, (c.Max.X-c.Min.X)/2-37)
 	}
 	xs := []vg.Length{c.Min.X + side, c.Center().X, c.Max.X - side}
 	heads := aligned(style(noteSize, quiet), text.XCenter, text.YTop)
@@ -87,6 +85,10 @@ func (s RankSet) draw(c draw.Canvas, rules int) {
 		}
 	}
 	for _, r := range s.Rules {
+		label := r.Label
+		if number.Width(label) > side-box+margin {
+			label = fitted(number, label, side-box)
+		}
 		for i, recall := range r.Recall {
 			if math.IsNaN(recall) {
 				continue
@@ -95,9 +97,9 @@ func (s RankSet) draw(c draw.Canvas, rules int) {
 			write(c, number, xs[i], y, stats.Point(recall).String())
 			switch i {
 			case 0:
-				write(c, aligned(number, text.XRight, text.YCenter), xs[i]-box, y, r.Label)
+				write(c, aligned(number, text.XRight, text.YCenter), xs[i]-box, y, label)
 			case 2:
-				write(c, aligned(number, text.XLeft, text.YCenter), xs[i]+box, y, r.Label)
+				write(c, aligned(number, text.XLeft, text.YCenter), xs[i]+box, y, label)
 			}
 		}
 	}

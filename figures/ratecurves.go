@@ -64,7 +64,8 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 			key(&c, rateKeys(sets), 18)
 			height := height + (c.Max.Y-c.Min.Y-inner)/vg.Length(len(slices.Concat(drawn...)))
 			for i, lines := range drawn {
-				write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, c.Max.Y, sets[i].Title)
+				title := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
+				write(c, title, c.Min.X, c.Max.Y, fitted(title, sets[i].Title, c.Max.X-c.Min.X))
 				c.Max.Y -= titles
 				drawLines(&c, lines, most, gap, height, gap)
 			}

@@ -105,16 +105,27 @@ func drawThumb(c draw.Canvas, img image.Image, at vg.Point, right *bool) {
 	cross(c, center(corner), 2.8, stroke(paper, 1.3))
 }
 
-// fitted cuts a text to a width, with an ellipsis, before a formula rather than within it.
-func fitted(s text.Style, line string, width vg.Length) string {
+// letters are those of a command's name.
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// fitted cuts a text to a width, with an ellipsis. A formula is closed behind it, and is not cut within a command.
+func fitted(s text.Style, line Markup, width vg.Length) Markup {
+	s = printed(s)
 	if s.Width(line) <= width {
 		return line
 	}
 	runes := []rune(line)
 	for n := len(runes) - 1; n > 0; n-- {
-		cut := string(runes[:n]) + "…"
-		if open := (strings.Count(cut, "$")-strings.Count(cut, `\$`))%2 == 1; !open && s.Width(cut) <= width {
-			return cut
+		cut, end := string(runes[:n]), "…"
+		if open := (strings.Count(cut, "$")-strings.Count(cut, `\$`))%2 == 1; open {
+			formula := cut[strings.LastIndex(cut, "$"):]
+			if at := strings.LastIndex(formula, `\`); at >= 0 && strings.Trim(formula[at+1:], letters) == "" {
+				continue
+			}
+			end += strings.Repeat("}", max(strings.Count(formula, "{")-strings.Count(formula, "}"), 0)) + "$"
+		}
+		if s.Width(cut+end) <= width {
+			return cut + end
 		}
 	}
 	return "…"

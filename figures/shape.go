@@ -61,10 +61,11 @@ func (f *Figure) in(s Style) (*Figure, error) {
 	if s.Width == 0 {
 		return &out, nil
 	}
-	panels, before, err := out.probe()
+	seen, err := out.probe()
 	if err != nil {
 		return nil, err
 	}
+	panels := seen.panels
 	if f.lay != nil {
 		out, panels = *f.lay(s.Width), 1
 		out.style, out.Provenance = s, f.Provenance
@@ -76,11 +77,15 @@ func (f *Figure) in(s Style) (*Figure, error) {
 		lines := vg.Length((panels + out.across - 1) / out.across)
 		fits := func(share vg.Length) bool {
 			out.Width, out.Height = s.Width, height*lines*share
-			_, after, err := out.probe()
-			return err == nil && after <= before
+			on, err := out.probe()
+			return err == nil && on.collisions <= seen.collisions
 		}
-		// Panels get lower as they get narrower, but a list of names may need its own height.
-		if alone := out.across == 1; (alone || each >= 0.65*own) && fits(min(max(each/own, 0.75), 1)) || alone && fits(1) {
+		// Panels get lower as they get narrower, but a list of names may need its own height. Squares grow with the width.
+		share := max(each/own, 0.75)
+		if !seen.square || lines > 1 {
+			share = min(share, 1)
+		}
+		if alone := out.across == 1; (alone || each >= 0.65*own) && fits(share) || alone && fits(1) {
 			return &out, nil
 		}
 		if out.across == 1 {
@@ -109,6 +114,7 @@ type styled struct {
 	least   vg.Length    // Of the sizes of letters, 0 for any.
 	across  int          // The most panels side by side, 0 for any number.
 	panels  int          // The most that asked to stand side by side.
+	square  bool         // Whether panels have square areas.
 	between vg.Rectangle // Where text may be.
 	labels  []label
 	// How often text lies outside of between or on other text.
@@ -155,18 +161,18 @@ func (c *styled) text(l line, at vg.Point, size vg.Length, turned bool) {
 	c.labels = append(c.labels, label{l, box})
 }
 
-// probe draws a figure on nothing. It returns the most panels that stand side by side, and how often text collides.
-func (f *Figure) probe() (panels, collisions int, err error) {
+// probe draws a figure on nothing, and returns what has seen it.
+func (f *Figure) probe() (on *styled, err error) {
 	defer func() {
 		if r := recover(); r != nil { // As in bytes.
 			err = fmt.Errorf("drawing: %v", r)
 		}
 	}()
 	size := vg.Rectangle{Max: vg.Point{X: f.Width, Y: f.height()}}
-	on := f.on(new(recorder.Canvas))
+	on = f.on(new(recorder.Canvas))
 	on.between = size
 	f.Draw(draw.Canvas{Canvas: on, Rectangle: size})
-	return on.panels, on.collisions, nil
+	return on, nil
 }
 
 // wrapped splits n panels that are to stand side by side into lines of a canvas, if they are too many for one.

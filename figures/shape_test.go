@@ -2,12 +2,14 @@ package figures
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -120,10 +122,143 @@ func TestColumnOfTwo(t *testing.T) {
 	}
 }
 
-// A name is not cut within a formula, which would show its commands.
+// seenAt returns the texts of a figure for a width, and how many of them are cut at an edge or on others.
+func seenAt(t *testing.T, f *Figure, width vg.Length) (texts []string, collisions int) {
+	t.Helper()
+	out, err := Style{Width: width}.Apply(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on, err := out.(*Figure).probe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range on.labels {
+		text := ""
+		for _, g := range l.glyphs {
+			text += string(g.rune)
+		}
+		texts = append(texts, text)
+	}
+	return texts, on.collisions
+}
+
+// Names that are longer than their usual room get more of it, and very long ones end in an ellipsis: pictures of runs
+// that are done are not refused for a label.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	row, word := strings.Repeat("a long label of mine, ", 4), strings.Repeat("Wörterbuchübersetzung", 4)
+	named := func(names ...string) *Comparison {
+		c := &Comparison{Alt: "A", Columns: []Line{{}}}
+		var of scores.Table
+		for i, name := range names {
+			c.Rows = append(c.Rows, Line{Name: name, Label: name})
+			of = append(of, scores.Row{Rule: name, Value: meanOf(70+float64(i), 1, 3, 0)})
+		}
+		p, err := of.Pivot(func(r scores.Row) string { return r.Rule }, func(scores.Row) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Sets = []ComparedSet{{"minicar", "CAR", p, p}}
+		return c
+	}
+	ours := scores.Curve{{LR: 0.1, Test: meanOf(60, 1, 3, 0)}, {LR: 0.2, Test: meanOf(63, 1, 3, 0)}}
+	placed := []Placed{{row, [3]float64{60, 61, 62}, [3]int{}}, {word, [3]float64{59, 60, 61}, [3]int{1, 1, 1}}}
+	tiles, err := Tiles("v", []TileKind{{row, "R", Confirming}}, []TileLine{{"Photographs of birds", []int{0, 0}},
+		{row, nil}, {word, []int{0}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grid := GridSet{Data: "minicar", Directions: []string{"cos"}, Triplets: gridLevels[2], Scores: gridScores(70),
+		Pairs: []string{"con", "own-weight", strings.Repeat("own-", 30)}}
+	grids, err := GridMap([]GridSet{grid}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	panels := [][]RatePanel{{{Title: row, Ours: ours}, {Title: word, Ours: ours}}}
+	for name, f := range map[string]*Figure{"tiles": tiles, "grid": grids, "rows": named(row, word).Plot(),
+		"ranks": RankChanges("a", 2, []RankSet{{word, true, placed}}, ""),
+		"rates": RateCurves("a", []RateSet{{row, panels}}, "")} {
+		for _, width := range []vg.Length{234, 240, 500, f.Width} {
+			texts, collisions := seenAt(t, f, width)
+			cut := slices.ContainsFunc(texts, func(s string) bool { return strings.HasSuffix(s, "…") })
+			if collisions > 0 || !cut {
+				t.Errorf("%s, %v wide: %d texts are cut or on others: %q", name, width, collisions, texts)
+			}
+			for of, whole := range map[string]string{"tiles": "Photographs of birds", "grid": "Pown-weight"} {
+				if of == name && !slices.Contains(texts, whole) {
+					t.Errorf("%s, %v wide: no %q in %q", name, width, whole, texts)
+				}
+			}
+		}
+	}
+}
+
+// Square areas grow with the width; other panels keep their height.
+func TestWideSquares(t *testing.T) {
+	t.Parallel()
+	diagram, err := TripletDiagram(Diagram{Field: Field{Title: "$T$", Values: make([]float32, 4)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, want := range map[*Figure]vg.Length{diagram: 252 * 2000. / 292, row(1): 150} {
+		out, err := Style{Width: 2000}.Apply(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.(*Figure).Height; math.Abs(float64(got-want)) > 1e-6 {
+			t.Errorf("%v high, want %v", got, want)
+		}
+	}
+}
+
+// A picture of no finite value has no color bar, whose range would be made up, and endless intervals end at the axis.
+func TestNothingFinite(t *testing.T) {
+	t.Parallel()
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	diagram, err := TripletDiagram(Diagram{Field: Field{Title: "$T$", Values: []float32{nan, inf, -inf, nan}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	grid, err := GridMap([]GridSet{{Data: "x", Directions: []string{"cos"}, Pairs: []string{"con"},
+		Triplets: []string{"con"}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	densities, err := TripletDensities("", []Markup{"train"}, DensityRow{"none", make([]Density, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	effects, err := GridEffects([]GridMargins{{Data: "x", Mean: 70, Levels: [3][]string{{"cos"}, {"con"}, {"con"}},
+		Means: [3][]stats.Interval{{stats.Point(math.Inf(1))}, {intervalOf(70, math.Inf(-1), math.Inf(1))},
+			{stats.Point(71)}}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]*Figure{"diagram": diagram, "grid": grid, "densities": densities, "effects": effects} {
+		plain := *f
+		plain.Alt = "" // It may have such numbers.
+		svg := bytesOf(Bytes(&plain, "svg"))
+		if len(svg) == 0 || bytes.Contains(svg, []byte("Inf")) || bytes.Contains(svg, []byte("NaN")) {
+			t.Errorf("%s: %d bytes, or coordinates that are not finite", name, len(svg))
+		}
+		texts, _ := seenAt(t, f, f.Width)
+		if name != "effects" && slices.ContainsFunc(texts, func(s string) bool {
+			return s == "R@1, %" || s == "per square" || s == "−0.4"
+		}) {
+			t.Errorf("%s has the labels of a color bar: %q", name, texts)
+		}
+	}
+}
+
+// A formula is cut with an ellipsis within it, and never within a command, which it would show.
 func TestFittedFormula(t *testing.T) {
 	t.Parallel()
 	s, name := style(tickSize, ink), Markup(`costs \$5, $P_{+}^{e^{-S_{ap}}}$ of mine`)
+	if got := fitted(s, PairLabel("own-weight-of-pairs"), 60); !strings.HasPrefix(got, "$P^{own-w") ||
+		!strings.HasSuffix(got, "…}$") {
+		t.Errorf("a long name of a pair weight became %q", got)
+	}
 	for width := vg.Length(5); width < s.Width(name)+10; width += 3 {
 		cut := fitted(s, name, width)
 		if got := Plain(cut); strings.Count(got, "$") > 1 || width > 10 && s.Width(cut) > width {
@@ -150,8 +285,8 @@ func TestManyGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, f := range map[string]*Figure{"sevenrecalls": recalls, "seventraining": training} {
-		if _, cut, err := f.probe(); err != nil || cut > 0 {
-			t.Errorf("%s: %d labels are cut, %v", name, cut, err)
+		if on, err := f.probe(); err != nil || on.collisions > 0 {
+			t.Errorf("%s: %d labels are cut, %v", name, on.collisions, err)
 		}
 		checkWidths(t, name, f)
 	}
@@ -253,14 +388,7 @@ func TestStyleOfPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := narrow.(*EmbeddingMap)
-	raw, err := m.input(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d mapData
-	if err := json.Unmarshal(raw, &d); err != nil {
-		t.Fatal(err)
-	}
+	d := mapInput(t, m)
 	data := m.area(m.Width, margin, m.height()-margin)
 	on := m.on(new(recorder.Canvas))
 	m.Draw(draw.Canvas{Canvas: on, Rectangle: rect(0, 0, m.Width, m.height())})

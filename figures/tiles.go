@@ -22,19 +22,21 @@ type TileLine struct {
 	Kinds []int
 }
 
-// tilePlan is a layout of tiles: their side, what is from one to the next, how many stand side by side in a line, and
-// how many kinds in a line of the key.
+// tilePlan is a layout of tiles: the room of the groups' names, the tiles' side, what is from one to the next, how many
+// stand side by side in a line, and how many kinds in a line of the key.
 type tilePlan struct {
-	side, step, keyLine vg.Length
-	across, kinds       int
+	left, side, step, keyLine vg.Length
+	across, kinds             int
 }
 
 const tilesLeft, tilesKey, tilesBetween, tilesInset = vg.Length(64), vg.Length(26), vg.Length(7), vg.Length(4)
 
-// tilesFor returns the layout for a width. A narrow one has smaller tiles.
-func tilesFor(width vg.Length) tilePlan {
-	room := width - 2*margin - tilesLeft
-	p := tilePlan{side: 12, step: 14, keyLine: 17, kinds: min(max(int(room/160), 1), 3)}
+// tilesFor returns the layout of groups for a width. A narrow one has smaller tiles.
+func tilesFor(lines []TileLine, width vg.Length) tilePlan {
+	names := widest(printed(style(tickSize, ink)), tilesLeft-tilesInset, lines, func(l TileLine) Markup { return l.Name })
+	left := min(names+tilesInset, max(tilesLeft, 0.4*width))
+	room := width - 2*margin - left
+	p := tilePlan{left: left, side: 12, step: 14, keyLine: 17, kinds: min(max(int(room/160), 1), 3)}
 	if p.kinds == 1 {
 		p.side, p.step, p.keyLine = 9, 10, 12
 	}
@@ -67,7 +69,7 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 		}
 	}
 	return laid(566, func(width vg.Length) *Figure {
-		p := tilesFor(width)
+		p := tilesFor(lines, width)
 		key := tilesKey + vg.Length((len(known)+p.kinds-1)/p.kinds-1)*p.keyLine
 		height := 2*margin + key + noteRoom(provenance)
 		for _, l := range lines {
@@ -76,16 +78,19 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 		return &Figure{
 			Width: width, Height: height, Alt: alt + ": " + strings.Join(words, ", ") + ".", Provenance: provenance,
 			panels: func(c draw.Canvas) {
-				x, y := c.Min.X+tilesLeft, c.Max.Y-p.side
+				x, y := c.Min.X+p.left, c.Max.Y-p.side
 				name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 				for i, k := range known {
 					at := pt(x+vg.Length(i%p.kinds*p.across)*p.step/vg.Length(p.kinds), y-vg.Length(i/p.kinds)*p.keyLine)
 					k.draw(c, at, p.side)
-					c.FillText(name, at.Add(pt(p.side+tilesInset, p.side/2)), k.Name)
+					at.X += p.side + tilesInset
+					room := (c.Max.X-x)/vg.Length(p.kinds) - p.side - 3*tilesInset
+					write(c, name, at.X, at.Y+p.side/2, fitted(name, k.Name, room))
 				}
 				y = c.Max.Y - key
 				for _, l := range lines {
-					write(c, aligned(style(tickSize, ink), text.XRight, text.YCenter), x-tilesInset, y-p.side/2, l.Name)
+					write(c, aligned(name, text.XRight, text.YCenter), x-tilesInset, y-p.side/2,
+						fitted(name, l.Name, p.left-tilesInset))
 					for i, k := range l.Kinds {
 						at := pt(x+p.step*vg.Length(i%p.across), y-p.side-p.step*vg.Length(i/p.across))
 						kinds[k].draw(c, at, p.side)
@@ -99,7 +104,7 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 
 // height returns that of a group.
 func (p tilePlan) height(l TileLine) vg.Length {
-	return p.step * vg.Length((len(l.Kinds)+p.across-1)/p.across)
+	return p.step * vg.Length(max((len(l.Kinds)+p.across-1)/p.across, 1))
 }
 
 func (k TileKind) draw(c draw.Canvas, at vg.Point, side vg.Length) {
