@@ -150,7 +150,7 @@ du -sk "$out"/* | sort -rn
 tracked=$(git ls-files -z | xargs -0 stat -c %s | awk '{ kib += $1 / 1024 } END { print int(kib) }')
 total=$(($(du -sk "$out" | cut -f1) + tracked))
 echo "$((total / 1024)) MiB, $((tracked / 1024)) MiB of them this checkout's"
-[ "$total" -le 65536 ] || { echo "more than 64 MiB"; exit 1; }
+[ "$total" -le 65536 ] || { echo "more than 64 MiB: want PHOTOS of fewer classes, or a smaller NETWORK" >&2; exit 1; }
 cat > "$out/README" <<PAGE
 Checks of a GPU by dmlx $(cat "$out/version"). $(basename "$out")/ is what travels; RECORDS is any new folder there.
 
