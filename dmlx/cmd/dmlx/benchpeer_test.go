@@ -50,12 +50,15 @@ func startPeer(python string) (socket string, stop func(), err error) {
 	cmd := exec.Command(python, filepath.Join("internal", "peer", "bench.py"), socket)
 	cmd.Stderr, cmd.ExtraFiles = os.Stderr, []*os.File{file}
 	caller, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, errors.Join(fmt.Errorf("-peer: %w", err), os.RemoveAll(dir))
 	}
 	return socket, func() {
 		_ = errors.Join(caller.Close(), cmd.Process.Kill(), cmd.Wait(), os.RemoveAll(dir))
-	}, cmd.Start()
+	}, nil
 }
 
 // openPeer connects to the socket of bench.py that is -peer, or starts it by the Python interpreter of this name. It

@@ -831,8 +831,8 @@ func TestEvidenceDiverged(t *testing.T) {
 func BenchmarkEvidenceStep(b *testing.B) {
 	var network, precision string
 	var classes, images, pixels int
-	if n, err := fmt.Sscan(*evidenceOf, &network, &classes, &images, &pixels, &precision); n < 4 {
-		b.Fatalf("-evidence-of %q: %v", *evidenceOf, err)
+	if n, _ := fmt.Sscan(*evidenceOf, &network, &classes, &images, &pixels, &precision); n < 4 {
+		b.Fatalf("-evidence-of %q: want a network, classes, images of each and pixels, as in small 4 4 32", *evidenceOf)
 	}
 	arch, dump := network, b.TempDir() // Before the plugin is loaded, which reads the variable.
 	b.Setenv("XLA_FLAGS", strings.TrimSpace(os.Getenv("XLA_FLAGS")+" --xla_dump_to="+dump))

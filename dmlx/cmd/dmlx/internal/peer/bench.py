@@ -369,7 +369,7 @@ def answer(line):
         with contextlib.redirect_stdout(sys.stderr):  # What exporters print is no answer.
             result = sections[section](*args)
         free()
-    except Exception:
+    except (Exception, SystemExit):  # argparse exits.
         return {"Error": traceback.format_exc()}
     return {"Lines": lines, "Missing": missing, "Result": result}
 

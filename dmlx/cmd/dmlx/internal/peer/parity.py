@@ -320,6 +320,9 @@ def main(flags=None):
     if o.fixture:
         Path(o.fixture).write_text(json.dumps(fixture()) + "\n")
         return {}, True
+    for names, known in ((o.arch, SIZES), (o.rules, RULES)):
+        if unknown := set(names.split(",")) - set(known):
+            p.error(f"{', '.join(unknown)}: want some of {', '.join(known)}")
     print(f"dmlx {revision()} beside torch {torch.__version__}, torchvision {torchvision.__version__}, numpy {np.__version__}, "
           f"safetensors {safetensors.__version__}\n{machine()}, {platform.system()}; {datetime.date.today()}")
     print(f"max: the largest difference from float64; share: its length as a share of the values', for weights and averages of how\n"
