@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -31,12 +32,10 @@ func lengthStudy() Study {
 
 // Longer returns a cell for once, twice, … the preset's epochs. The learning rate falls after the same share of them.
 func Longer(c Cell, times ...int) []Cell {
-	out := make([]Cell, len(times))
-	for i, n := range times {
+	return slice.Map(times, func(n int) Cell {
 		c.Column, c.Times, c.Adjust = fmt.Sprintf("%d×", n), n, func(s *runs.Spec) { s.Epochs *= n }
-		out[i] = c
-	}
-	return out
+		return c
+	})
 }
 
 // length shows how the order of the pair weights changes with longer training. The length of the full preset was chosen

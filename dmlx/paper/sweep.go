@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper/sweeps"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -19,12 +20,10 @@ func AtRates(p presets.Preset, c Cell, rates ...float64) []Cell {
 		c.Adjust = func(s *runs.Spec) { s.HeldOut = presets.SweepHeldOut }
 	}
 	c.Row = cmp.Or(c.Row, c.String())
-	out := make([]Cell, len(rates))
-	for i, rate := range rates {
+	return slice.Map(rates, func(rate float64) Cell {
 		c.LR, c.Column = rate, fmt.Sprintf("%g", rate)
-		out[i] = c
-	}
-	return out
+		return c
+	})
 }
 
 // SweepRates returns the learning rates at which one of Tables 6 to 8 has a cell: those of [presets.Preset.SweepRates]

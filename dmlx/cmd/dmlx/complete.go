@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
@@ -24,21 +25,20 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs/search"
 )
 
-// shells are the shells that completion writes scripts for, and how.
-var shells = []struct {
+type shellScript struct {
 	name  string
 	write func(root *cobra.Command, w io.Writer) error
-}{
+}
+
+// shells are the shells that completion writes scripts for, and how.
+var shells = []shellScript{
 	{"bash", func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) }},
 	{"zsh", func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) }},
 	{"fish", func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) }},
 }
 
 func newCompletion(a *cli.App) *cobra.Command {
-	names := make([]string, len(shells))
-	for i, s := range shells {
-		names[i] = s.name
-	}
+	names := slice.Map(shells, func(s shellScript) string { return s.name })
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(names, "|"),
 		Short: "Print a script that completes commands, flags, rules and runs in a shell",
@@ -93,12 +93,8 @@ func fixed(names []string, directive cobra.ShellCompDirective) completer {
 
 // completeFlags completes the values of flags, which mean the same in all commands, and the arguments of commands.
 func completeFlags(root *cobra.Command, a *cli.App) {
-	sets := datasets.Names()
-	var published []string
-	for _, s := range datasets.Sources() {
-		published = append(published, s.Alias)
-	}
-	sets = append(sets, published...)
+	published := slice.Map(datasets.Sources(), func(s datasets.Source) string { return s.Alias })
+	sets := append(datasets.Names(), published...)
 	values := map[string]completer{
 		"preset": orFile(presets.Names()...), "rule": completeRule, "add-rule": completeRule, "reference": completeRule,
 		"loss": oneOf(losses.Names()...), "add-loss": oneOf(losses.Names()...), "miner": oneOf(miners.Names()...),

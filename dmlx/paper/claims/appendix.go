@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
@@ -192,13 +193,9 @@ func rawData(n *Numbers) Finding {
 		}
 		covered++
 	}
-	labels := make([]string, len(absent))
-	for i, t := range absent {
-		labels[i] = figures.TripletLabel(t)
-	}
 	text := fmt.Sprintf("%d of %d are there", covered, all)
 	if len(absent) > 0 {
-		text += ", not those of " + strings.Join(labels, " and of ")
+		text += ", not those of " + strings.Join(slice.Map(absent, figures.TripletLabel), " and of ")
 	}
 	return counted(best, all, text+
 		fmt.Sprintf("; %d of the %d are the best over the rates, by test recall.", best, covered))

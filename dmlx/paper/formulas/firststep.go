@@ -18,6 +18,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // ImageBatch is a batch of a data set's training images, class by class.
@@ -63,11 +64,7 @@ func DrawBatch(set *datasets.Set, classes, images int, seed uint64) (*ImageBatch
 
 // Images returns the batch's images.
 func (b *ImageBatch) Images() []image.Image {
-	out := make([]image.Image, len(b.Indices))
-	for k, i := range b.Indices {
-		out[k] = b.Set.Train.Thumbnail(i)
-	}
-	return out
+	return slice.Map(b.Indices, func(i int) image.Image { return b.Set.Train.Thumbnail(i) })
 }
 
 // input returns the network's input, float32 [N, Size, Size, 3]: colors of mean 0 and variance 1 over the training
@@ -197,10 +194,7 @@ func (n *Network) Backpropagate(batch *ImageBatch, source GradientSource) (g *We
 	variables := backbone.Trainable(n.weights)
 	exec, err := model.NewExec(n.backend, n.weights, func(scope *model.Scope, images, labels *Node) []*Node {
 		scalar := source(backbone.Small.Embed(scope, images, n.dim, backbone.Pass{Training: true}), labels)
-		nodes := make([]*Node, len(variables))
-		for i, v := range variables {
-			nodes[i] = v.NodeValue(images)
-		}
+		nodes := slice.Map(variables, func(v *model.Variable) *Node { return v.NodeValue(images) })
 		gradients := Gradient(scalar, nodes...)
 		for i, g := range gradients {
 			gradients[i] = ConvertDType(Reshape(g, -1), dtypes.Float32)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/figures"
@@ -59,10 +60,7 @@ func OfFigure(place string, what figures.Markup, claims []Row) (Row, error) {
 	if len(claims) == 0 {
 		return Row{}, fmt.Errorf("ledger: %s has no claims", place)
 	}
-	of, why := make([]verdicts.Verdict, len(claims)), []string{}
-	for i, c := range claims {
-		of[i] = c.Verdict
-	}
+	of, why := slice.Map(claims, func(r Row) verdicts.Verdict { return r.Verdict }), []string{}
 	count := Count(claims)
 	for _, v := range verdicts.All() {
 		if count[v] > 0 {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -299,10 +300,7 @@ type Filter struct {
 
 // Select returns the rows that the filter takes. It returns an error for a value that no row has.
 func (f Filter) Select(rows []Row) ([]Row, error) {
-	wanted := make([]string, len(f.Verdicts))
-	for i, v := range f.Verdicts {
-		wanted[i] = string(v)
-	}
+	wanted := slice.Map(f.Verdicts, func(v verdicts.Verdict) string { return string(v) })
 	for _, by := range []struct {
 		what   string
 		wanted []string

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -65,11 +66,7 @@ func Brief(rows []Row, provenance string) *figures.Table {
 }
 
 func pick[T any](from []T, at []int) []T {
-	out := make([]T, len(at))
-	for i, j := range at {
-		out[i] = from[j]
-	}
-	return out
+	return slice.Map(at, func(i int) T { return from[i] })
 }
 
 // kind is a verdict in a setting. Those of different settings are counted apart.

@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/estimate"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
@@ -404,15 +405,13 @@ func present(a *cli.App, r *paper.Report, out string) (reproduced, string, error
 			rule, _, _ := strings.Cut(c.Rule, "#") // Without the digests of functions of the user's own.
 			loss, _, _ := strings.Cut(c.Loss, "#")
 			j := Cell{Data: c.Data, Row: c.Row, Column: c.Column, Rule: rule, Loss: loss, Own: c.Own, Label: c.Label,
-				LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged, Runs: []string{}} // An array in JSON, even if empty.
+				LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged,
+				Runs: slice.Map(c.Runs, func(run *runs.Result) string { return run.Hash })}
 			if s.N > 0 {
 				j.Mean = &s.Mean
 			}
 			if held.N > 0 {
 				j.HeldOut = &held.Mean
-			}
-			for _, run := range c.Runs {
-				j.Runs = append(j.Runs, run.Hash)
 			}
 			set.Cells = append(set.Cells, j)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
@@ -87,10 +88,7 @@ func (s *rateSearch) run(ctx context.Context) error {
 	if err := s.begin(preset, false); err != nil { // The runs of an objective share a compiled step.
 		return err
 	}
-	names := make([]string, len(objectives))
-	for i, o := range objectives {
-		names[i] = o.String()
-	}
+	names := slice.Map(objectives, presets.Objective.String)
 	search := presets.RateSearch{Objectives: names, Rates: rates, Seeds: seeds, Wider: s.wider,
 		Spec: func(i int, rate float64, seed uint64) (runs.Spec, error) {
 			p := preset
