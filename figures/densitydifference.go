@@ -38,6 +38,10 @@ func DensityDifference(provenance string, first, second Markup, pairs ...Density
 		Plain(second), Plain(first))
 	plots, low := make([]square, len(pairs)), 1.0
 	for i, pair := range pairs {
+		if !finite(pair.Nearer[0] + pair.Nearer[1]) {
+			return nil, fmt.Errorf("difference of densities, %s: the negative is nearer in %v %%; want finite shares",
+				Plain(pair.Title), pair.Nearer)
+		}
 		values := make([]float64, differenceSquares*differenceSquares)
 		for k, d := range []Density{pair.First, pair.Second} {
 			side, shares, err := d.shares(differenceSquares)

@@ -347,6 +347,10 @@ func TestDensityDifference(t *testing.T) {
 			t.Errorf("%s: drawn", name)
 		}
 	}
+	unknown := DensityPair{"x", same.First, same.First, [2]float64{math.NaN(), 1}}
+	if _, err := DensityDifference("", "a", "b", unknown); err == nil || !strings.Contains(err.Error(), "[NaN 1] %") {
+		t.Errorf("a share of NaN: %v", err)
+	}
 	if _, err := DensityDifference("", "a", "b"); err == nil {
 		t.Error("drawn without a pair")
 	}
