@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image"
 	"math"
+	"sort"
 	"strings"
 
 	ximage "golang.org/x/image/draw"
@@ -115,20 +116,21 @@ func fitted(s text.Style, line Markup, width vg.Length) Markup {
 		return line
 	}
 	runes := []rune(line)
-	for n := len(runes) - 1; n > 0; n-- {
-		cut, end := string(runes[:n]), "…"
-		if open := (strings.Count(cut, "$")-strings.Count(cut, `\$`))%2 == 1; open {
-			formula := cut[strings.LastIndex(cut, "$"):]
-			if at := strings.LastIndex(formula, `\`); at >= 0 && strings.Trim(formula[at+1:], letters) == "" {
-				continue
+	first := func(n int) Markup { // The first n letters, without those of a command.
+		for ; n > 0; n-- {
+			cut, end := string(runes[:n]), "…"
+			if open := (strings.Count(cut, "$")-strings.Count(cut, `\$`))%2 == 1; open {
+				formula := cut[strings.LastIndex(cut, "$"):]
+				if at := strings.LastIndex(formula, `\`); at >= 0 && strings.Trim(formula[at+1:], letters) == "" {
+					continue
+				}
+				end += strings.Repeat("}", max(strings.Count(formula, "{")-strings.Count(formula, "}"), 0)) + "$"
 			}
-			end += strings.Repeat("}", max(strings.Count(formula, "{")-strings.Count(formula, "}"), 0)) + "$"
-		}
-		if s.Width(cut+end) <= width {
 			return cut + end
 		}
+		return "…"
 	}
-	return "…"
+	return first(sort.Search(len(runes), func(n int) bool { return s.Width(first(n)) > width }) - 1)
 }
 
 // thumb scales a picture to sheetSide in pixels of a PNG file. Small pictures whose side divides it are enlarged
