@@ -68,30 +68,38 @@ func Features(name string, train, test *Array) (*Data, error) {
 // checkScale returns an error if float32 would not hold what tells features x apart as x/std − mean/std.
 func checkScale(train, test []float32, mean []float64, std float64) error {
 	width := len(mean)
-	var apart, means []float64 // Distances of rows from those before them, over √F, and from 0 in the mean.
+	var apart []float64 // Distances of rows from those before them, over √F.
+	differs := make([]bool, width)
 	for i := width; i < len(train); i += width {
 		sum := 0.0
 		for j, v := range train[i : i+width] {
-			sum += math.Pow(float64(v)-float64(train[i-width+j]), 2)
+			d := float64(v) - float64(train[i-width+j])
+			differs[j] = differs[j] || d != 0
+			sum += d * d
 		}
 		if sum > 0 {
 			apart = append(apart, math.Sqrt(sum/float64(width)))
 		}
 	}
-	for _, m := range mean {
-		means = append(means, math.Abs(m))
-	}
 	slices.Sort(apart)
-	slices.Sort(means)
+	offset, most := 0.0, 0 // Of the mean from 0, over √F; a column that is constant is rounded the same in all rows.
+	for j, m := range mean {
+		if differs[j] {
+			offset = math.Hypot(offset, m/math.Sqrt(float64(width)))
+			if !differs[most] || math.Abs(m) > math.Abs(mean[most]) {
+				most = j
+			}
+		}
+	}
 	const ulp = 1.0 / (1 << 24)
 	if len(apart) == 0 {
 		return errors.New("all training features are the same: want features that differ")
 	} else if std < 1e-18 {
 		return fmt.Errorf("the standard deviation of the training features is %.3g: want features that differ by about 1",
 			std)
-	} else if typical, offset := apart[len(apart)/2], means[width/2]; typical < 4*ulp*offset {
-		return fmt.Errorf("training features differ by %.3g, and their mean is %.3g, beside which float32 does not tell "+
-			"them apart: leave out rows that are far off, or take off the mean in float64", typical, offset)
+	} else if typical := apart[len(apart)/2]; typical < 4*ulp*offset {
+		return fmt.Errorf("training features differ by %.3g, and the mean of column %d is %.3g, beside which float32 does "+
+			"not tell them apart: leave out rows that are far off, or take off the mean in float64", typical, most, mean[most])
 	}
 	for i, v := range test {
 		if off := math.Abs(float64(v) - mean[i%width]); off > 1e15*std {

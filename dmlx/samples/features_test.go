@@ -33,7 +33,13 @@ func TestFeatureData(t *testing.T) {
 		copy(a.Values, first)
 		return a
 	}
-	for _, fine := range [][2]*Array{{scaled(1e-17)}, {scaled(1e30)}, {scaled(1, 1e6, 1e6)}, {scaled(1), scaled(1e9)}} {
+	farOff, constant := clusters(4, 3, 8, 1), clusters(4, 3, 8, 1)
+	farOff.Values[2] = 1e12
+	for i := 5; i < len(constant.Values); i += 8 {
+		constant.Values[i] = 1e9
+	}
+	for _, fine := range [][2]*Array{{scaled(1e-17)}, {scaled(1e30)}, {scaled(1, 1e6, 1e6)}, {scaled(1), scaled(1e9)},
+		{constant}} {
 		if _, err := Features("x", fine[0], fine[1]); err != nil {
 			t.Error(err)
 		}
@@ -41,6 +47,7 @@ func TestFeatureData(t *testing.T) {
 	for want, c := range map[string][2]*Array{
 		"is 2.67e-20: want features that differ by about 1": {scaled(1e-20)},
 		"float32 does not tell them apart":                  {scaled(1, 1e10, 1e10)},
+		"the mean of column 2 is 1.67e+11, beside":          {farOff}, // One value of one column.
 		"row 1, column 0 of the test features is 1e+25":     {scaled(1), scaled(1, 0, 0, 1e25)},
 		"are the same: want features that differ": {{Values: slices.Repeat([]float32{0.1}, 24), Dims: []int{2},
 			Classes: good.Classes}},
