@@ -29,13 +29,15 @@ func (e *Engine) compute(q *request) (Object, error) {
 		return nil, err
 	}
 	var t triplets
+	anchors := make([]bool, batch.N)
 	for _, x := range d.Triplets {
 		t.add(x)
+		anchors[x.Anchor] = true
 	}
 	without := []int32{}
-	for i := range int32(batch.N) {
-		if len(batch.Triplets) == 0 && !slices.Contains(t.anchor, i) {
-			without = append(without, i)
+	for i, is := range anchors {
+		if len(batch.Triplets) == 0 && !is {
+			without = append(without, int32(i))
 		}
 	}
 	return Object{"kind": "rule", "name": s.rule.Name(), "n": d.N, "dim": d.Dim, "rows": d.N, "f": d.F, "S": d.S, "M": d.M,
