@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Near is a rule or a loss and how near its gradient is to a given one, both on the sphere.
@@ -31,13 +32,11 @@ type Candidate struct {
 
 // RuleCandidates are rules as candidates.
 func RuleCandidates(rules []dmlx.Rule) []Candidate {
-	out := make([]Candidate, len(rules))
-	for i, r := range rules {
-		out[i] = Candidate{r.Name(), func(_, f, labels *Node) *Node {
+	return slice.Map(rules, func(r dmlx.Rule) Candidate {
+		return Candidate{r.Name(), func(_, f, labels *Node) *Node {
 			return dmlx.Compose(dmlx.NewBatch(f, labels, r.Options), r).G
 		}}
-	}
-	return out
+	})
 }
 
 // LossCandidate is a loss of pairs or triplets as a candidate.

@@ -23,6 +23,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Loss is a loss with its parameters. *Contrastive and the others of this package are.
@@ -90,13 +91,7 @@ func All() []About {
 }
 
 // Names lists the names that [Parse] reads.
-func Names() []string {
-	out := make([]string, len(table))
-	for i, t := range table {
-		out[i] = t.Name
-	}
-	return out
-}
+func Names() []string { return slice.Map(All(), func(a About) string { return a.Name }) }
 
 // Named is a loss with its name and what there is to know of it.
 type Named struct {

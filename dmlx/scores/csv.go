@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Column is a column of a [Table], by its name in CSV.
@@ -135,10 +137,7 @@ func (c Column) Of(r Row) string {
 // Write writes the table as CSV, with all columns. A mean of zero is a zero, and one over no runs is empty.
 func (t Table) Write(w io.Writer) error {
 	out := csv.NewWriter(w)
-	record := make([]string, len(fields))
-	for i, f := range fields {
-		record[i] = string(f.Column)
-	}
+	record := columns()
 	err := out.Write(record)
 	for _, r := range t {
 		for i, f := range fields {
@@ -180,7 +179,8 @@ func Read(r io.Reader) (Table, error) {
 	for i, name := range records[0] {
 		at := slices.IndexFunc(fields, func(f field) bool { return string(f.Column) == name })
 		if at < 0 {
-			return nil, fmt.Errorf("scores: column %q: want one of %s", name, names())
+			return nil, fmt.Errorf("scores: column %q: want one of %s", name,
+				strings.Join(columns(), ", "))
 		}
 		head[i] = fields[at]
 	}
@@ -207,11 +207,5 @@ func Read(r io.Reader) (Table, error) {
 	return out, nil
 }
 
-// names lists the columns.
-func names() string {
-	out := make([]string, len(fields))
-	for i, f := range fields {
-		out[i] = string(f.Column)
-	}
-	return strings.Join(out, ", ")
-}
+// columns are the names of the columns.
+func columns() []string { return slice.Map(fields, func(f field) string { return string(f.Column) }) }

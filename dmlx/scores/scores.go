@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
@@ -250,9 +251,5 @@ func (p *Pivot) At(row, column string) Table {
 
 // Means returns the means of a column's cells at some rows, NaN where there is no score.
 func (p *Pivot) Means(column string, rows []string) []stats.Mean {
-	out := make([]stats.Mean, len(rows))
-	for i, row := range rows {
-		out[i] = p.At(row, column).Mean()
-	}
-	return out
+	return slice.Map(rows, func(row string) stats.Mean { return p.At(row, column).Mean() })
 }
