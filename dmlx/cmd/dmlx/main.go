@@ -186,6 +186,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 	)
 	fitFlags(root)
 	strict(root)
+	addFormer(root)
 	completeFlags(root, a)
 	return root
 }

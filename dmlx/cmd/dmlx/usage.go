@@ -70,6 +70,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !is {
 		return cli.Usage(err)
 	}
+	if instead := formerFlags[unknown.GetSpecifiedName()]; instead != "" {
+		return cli.Usagef("--%s is gone: %s", unknown.GetSpecifiedName(), instead)
+	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {

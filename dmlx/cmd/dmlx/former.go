@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+)
+
+// formerCommands are commands that dmlx no longer has, and what stands in their place.
+var formerCommands = map[string]string{}
+
+// formerFlags are flags that no command has any more, and what stands in their place.
+var formerFlags = map[string]string{}
+
+// addFormer adds a hidden command for each former one. It fails with the sentence that says what to use instead.
+func addFormer(root *cobra.Command) {
+	for path, instead := range formerCommands {
+		parent := root
+		for word := range strings.SplitSeq(path, " ") {
+			below, _, err := parent.Find([]string{word})
+			if err != nil || below == parent {
+				below = &cobra.Command{Use: word, Hidden: true}
+				parent.AddCommand(below)
+			}
+			parent = below
+		}
+		parent.DisableFlagParsing = true // Its flags went with it.
+		parent.PersistentPreRunE = func(*cobra.Command, []string) error { return nil }
+		parent.RunE = func(*cobra.Command, []string) error { return cli.Usagef("dmlx %s is gone: %s", path, instead) }
+	}
+}

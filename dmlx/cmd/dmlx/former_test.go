@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+)
+
+// What is gone says in one line what stands in its place, and is nowhere else.
+func TestFormer(t *testing.T) {
+	t.Setenv("DMLX_STORE", t.TempDir())
+	root := newRoot(cli.New(context.Background(), io.Discard, io.Discard))
+	for path, instead := range formerCommands {
+		words := strings.Fields(path)
+		if cmd, _, err := root.Find(words); err != nil || !cmd.Hidden {
+			t.Errorf("dmlx %s is there, or not found: %v", path, err)
+		}
+		code, stdout, stderr := invoke(t, append(words, "some", "--argument")...)
+		if want := "dmlx: dmlx " + path + " is gone: " + instead + "\n"; code != exitUsage || stdout != "" || stderr != want {
+			t.Errorf("dmlx %s: code %d, %q, %q, want %q", path, code, stdout, stderr, want)
+		}
+	}
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if formerFlags[f.Name] != "" {
+				t.Errorf("%s has the former flag --%s", cmd.CommandPath(), f.Name)
+			}
+		})
+		for _, below := range cmd.Commands() {
+			visit(below)
+		}
+	}
+	visit(root)
+	for name, instead := range formerFlags {
+		code, stdout, stderr := invoke(t, "train", "--"+name, "1")
+		if code != exitUsage || stdout != "" || stderr != "dmlx: --"+name+" is gone: "+instead+"\n" {
+			t.Errorf("--%s: code %d, %q, %q", name, code, stdout, stderr)
+		}
+	}
+}
