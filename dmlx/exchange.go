@@ -306,7 +306,7 @@ func (a *anchors) pairWeights(e Exchange) (positive, negative *Node) {
 	// 𝒫 and 𝒩 of Eq. 12 are the same for all pairs of an anchor, but for the pair itself.
 	hardest := ReduceAndKeep(Where(a.negative, a.s, belowAll(a.s)), ReduceMax, 1)
 	farthest := ReduceAndKeep(Where(a.positive, a.s, aboveAll(a.s)), ReduceMin, 1)
-	epsilon := e.Options.EpsilonValue()
+	epsilon := Epsilon.In(e.Options)
 	near := LogicalAnd(a.positive, LessThan(a.s, AddScalar(hardest, epsilon)))
 	far := LogicalAnd(a.negative, GreaterThan(a.s, AddScalar(farthest, -epsilon)))
 	k := a.s.Shape().Dimensions[1]
@@ -333,11 +333,11 @@ func (a *anchors) pairWeights(e Exchange) (positive, negative *Node) {
 		least := ReduceAndKeep(Where(set, scaled, MulScalar(aboveAll(a.s), math.Abs(slope))), ReduceMin, 1)
 		return mean(set, Exp(Sub(least, scaled)), func(r *Node) *Node { return Mul(Exp(Sub(scaled, least)), r) }, 1)
 	}
-	lambda := e.Options.LambdaValue()
+	lambda := Lambda.In(e.Options)
 	sigmoid := func(m *Node, slope float64) *Node {
 		return Reciprocal(Add(m, Exp(MulScalar(AddScalar(a.s, -lambda), slope))))
 	}
-	alpha, beta := e.Options.AlphaValue(), e.Options.BetaValue()
+	alpha, beta := Alpha.In(e.Options), Beta.In(e.Options)
 	return sigmoid(ratio(near, alpha), alpha), sigmoid(ratio(far, -beta), -beta)
 }
 

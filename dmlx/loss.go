@@ -53,18 +53,18 @@ var Losses = []Loss{
 	{
 		// This is L_cos (Eq. 4).
 		Name: "triplet-cos", Text: "−log(exp(τS_ap) / (exp(τS_ap) + exp(τS_an)))",
-		Constant: func(o Options) float64 { return o.TauValue() },
+		Constant: func(o Options) float64 { return Tau.In(o) },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
-			return b.mean(Softplus(MulScalar(Sub(an, ap), b.Options.TauValue())))
+			return b.mean(Softplus(MulScalar(Sub(an, ap), Tau.In(b.Options))))
 		},
 	},
 	{
 		Name: "table1-circle", Text: "log(1 + exp(τ(S_an² − S_ap(2−S_ap))))",
-		Constant: func(o Options) float64 { return 2 * o.TauValue() }, // ∂(S²) = 2S and ∂(S(2−S)) = 2(1−S).
+		Constant: func(o Options) float64 { return 2 * Tau.In(o) }, // ∂(S²) = 2S and ∂(S(2−S)) = 2(1−S).
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
-			return b.mean(Softplus(MulScalar(Sub(Square(an), Mul(ap, AddScalar(Neg(ap), 2))), b.Options.TauValue())))
+			return b.mean(Softplus(MulScalar(Sub(Square(an), Mul(ap, AddScalar(Neg(ap), 2))), Tau.In(b.Options))))
 		},
 	},
 	{
@@ -109,11 +109,11 @@ var Losses = []Loss{
 	{
 		Name: "table1-sct", Text: "triplet-cos, with S_ap held fixed where S_an > S_ap",
 		Why:      "what $T^{cos}$ with $T^{sc1}$ integrates to",
-		Constant: func(o Options) float64 { return o.TauValue() },
+		Constant: func(o Options) float64 { return Tau.In(o) },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
 			held := Where(GreaterThan(an, ap), StopGradient(ap), ap)
-			return b.mean(Softplus(MulScalar(Sub(an, held), b.Options.TauValue())))
+			return b.mean(Softplus(MulScalar(Sub(an, held), Tau.In(b.Options))))
 		},
 	},
 	{
@@ -123,7 +123,7 @@ var Losses = []Loss{
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
-			return b.mean(Where(GreaterThan(an, ap), an, Softplus(MulScalar(Sub(an, ap), b.Options.TauValue()))))
+			return b.mean(Where(GreaterThan(an, ap), an, Softplus(MulScalar(Sub(an, ap), Tau.In(b.Options)))))
 		},
 	},
 }
@@ -145,11 +145,11 @@ func binomial(b *Batch, ap, an, mPositive, mNegative *Node) *Node {
 	o := b.Options
 	term := func(s, m *Node, slope float64) *Node {
 		// log(1+m·exp(x))/m = Softplus(x+log m)/m.
-		x := MulScalar(AddScalar(s, -o.LambdaValue()), slope)
+		x := MulScalar(AddScalar(s, -Lambda.In(o)), slope)
 		return Div(Softplus(Add(x, Log(m))), m)
 	}
-	return Add(DivScalar(term(ap, mPositive, -o.AlphaValue()), o.AlphaValue()),
-		DivScalar(term(an, mNegative, o.BetaValue()), o.BetaValue()))
+	return Add(DivScalar(term(ap, mPositive, -Alpha.In(o)), Alpha.In(o)),
+		DivScalar(term(an, mNegative, Beta.In(o)), Beta.In(o)))
 }
 
 func multiSimilarity(b *Batch, _, s *Node) *Node {
@@ -158,11 +158,11 @@ func multiSimilarity(b *Batch, _, s *Node) *Node {
 	positives, negatives := b.relative()
 	rows := b.anchorRows(s)
 	term := func(self *Node, set others, slope float64) *Node {
-		e := func(x *Node) *Node { return Exp(MulScalar(AddScalar(x, -o.LambdaValue()), slope)) }
+		e := func(x *Node) *Node { return Exp(MulScalar(AddScalar(x, -Lambda.In(o)), slope)) }
 		all := e(rows)
 		sum := Add(e(self), ReduceSum(graphs.Only(set.belong, all), 1))
 		return Log1P(sum)
 	}
-	return b.mean(Add(DivScalar(term(ap, positives, -o.AlphaValue()), o.AlphaValue()),
-		DivScalar(term(an, negatives, o.BetaValue()), o.BetaValue())))
+	return b.mean(Add(DivScalar(term(ap, positives, -Alpha.In(o)), Alpha.In(o)),
+		DivScalar(term(an, negatives, Beta.In(o)), Beta.In(o))))
 }

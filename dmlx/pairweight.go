@@ -62,17 +62,17 @@ func sigMS(b *Batch) (positive, negative *Node) {
 // relativeSimilarity is m₊^sig and m₋^sig of Eq. 13, [T] each.
 func relativeSimilarity(b *Batch) (mPositive, mNegative *Node) {
 	positives, negatives := b.relative()
-	alpha, beta := b.alpha(), b.beta()
+	alpha, beta := b.number(Alpha), b.number(Beta)
 	return positives.mean(func(r *Node) *Node { return Exp(alpha.times(Sub(graphs.Column(b.Sap), r))) }, OnesLike(b.Sap)),
 		negatives.mean(func(r *Node) *Node { return Exp(beta.neg().times(Sub(graphs.Column(b.San), r))) }, OnesLike(b.San))
 }
 
 // sigmoidal is Eq. 13, and Eq. 11 where m₊ = m₋ = 1.
 func sigmoidal(b *Batch, mPositive, mNegative *Node) (positive, negative *Node) {
-	lambda := b.lambda()
-	self := func(s *Node, slope parameter) *Node { return Exp(slope.times(lambda.neg().plus(s))) }
-	return Reciprocal(Add(mPositive, self(b.Sap, b.alpha()))),
-		Reciprocal(Add(mNegative, self(b.San, b.beta().neg())))
+	lambda := b.number(Lambda)
+	self := func(s *Node, slope number) *Node { return Exp(slope.times(lambda.neg().plus(s))) }
+	return Reciprocal(Add(mPositive, self(b.Sap, b.number(Alpha)))),
+		Reciprocal(Add(mNegative, self(b.San, b.number(Beta).neg())))
 }
 
 // others is a set 𝒫 or 𝒩 of relative similarities for each triplet: the values R [T, B] and which of them belong.
@@ -103,7 +103,7 @@ func (b *Batch) relative() (positives, negatives others) {
 	low, high := belowAll(rows), aboveAll(rows)
 	hardest := ReduceMax(Where(negative, rows, low), 1)
 	farthest := ReduceMin(Where(positive, rows, high), 1)
-	epsilon := b.epsilon()
+	epsilon := b.number(Epsilon)
 	other := func(chosen *Node) *Node {
 		return NotEqual(graphs.Index(rows, 1), graphs.Column(chosen))
 	}

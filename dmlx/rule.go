@@ -31,78 +31,6 @@ type Rule struct {
 	Options   Options
 }
 
-// Options are the parameters that the paper names, and the conventions for what it leaves open. A nil parameter has its
-// default: α=2, β=10, λ=0.5, ε=0.1 (the appendix), τ=1 (Figure 3).
-type Options struct {
-	Alpha, Beta, Lambda, Epsilon *float64 // Of P^sig and P^sig-ms; ε also of P^lin-ms.
-	Tau                          *float64 // Of T^cos and T^cir.
-
-	// Sum gives the sum of the gradients over triplets. The default is their mean over the valid ones.
-	Sum bool
-	// NegativeOnly projects e_n alone in an orthogonal direction. The default projects the anchor's e_an too.
-	NegativeOnly bool
-	// KeepLength leaves a projected direction as long as the projection made it. The default makes it a unit vector.
-	KeepLength bool
-	// SkipDuplicates takes no pair with S > 0.9999 as a positive one.
-	SkipDuplicates bool
-}
-
-// option is one parameter of Options by its name in a rule's name.
-type option struct {
-	name   string
-	value  func(*Options) **float64 // nil for a switch.
-	preset float64                  // The default.
-	on     func(*Options) *bool     // nil for a value.
-}
-
-// options in the order in which a canonical name lists them.
-var options = []option{
-	{name: "alpha", preset: 2, value: func(o *Options) **float64 { return &o.Alpha }},
-	{name: "beta", preset: 10, value: func(o *Options) **float64 { return &o.Beta }},
-	{name: "epsilon", preset: 0.1, value: func(o *Options) **float64 { return &o.Epsilon }},
-	{name: "keep-length", on: func(o *Options) *bool { return &o.KeepLength }},
-	{name: "lambda", preset: 0.5, value: func(o *Options) **float64 { return &o.Lambda }},
-	{name: "negative-only", on: func(o *Options) *bool { return &o.NegativeOnly }},
-	{name: "skip-duplicates", on: func(o *Options) *bool { return &o.SkipDuplicates }},
-	{name: "sum", on: func(o *Options) *bool { return &o.Sum }},
-	{name: "tau", preset: 1, value: func(o *Options) **float64 { return &o.Tau }},
-}
-
-// settings lets a name set the options of o.
-func (o *Options) settings() []query.Option {
-	out := make([]query.Option, len(options))
-	for i, k := range options {
-		if out[i].Name = k.name; k.on != nil {
-			out[i].On = func() { *k.on(o) = true }
-		} else {
-			out[i].Set = func(v float64) { *k.value(o) = &v }
-		}
-	}
-	return out
-}
-
-func value(p *float64, preset float64) float64 {
-	if p == nil {
-		return preset
-	}
-	return *p
-}
-
-// TauValue is τ, 1 by default.
-func (o Options) TauValue() float64 { return value(o.Tau, 1) }
-
-// AlphaValue is α, 2 by default.
-func (o Options) AlphaValue() float64 { return value(o.Alpha, 2) }
-
-// BetaValue is β, 10 by default.
-func (o Options) BetaValue() float64 { return value(o.Beta, 10) }
-
-// LambdaValue is λ, 0.5 by default.
-func (o Options) LambdaValue() float64 { return value(o.Lambda, 0.5) }
-
-// EpsilonValue is ε, 0.1 by default.
-func (o Options) EpsilonValue() float64 { return value(o.Epsilon, 0.1) }
-
 // aliases are the losses of Table 1 as rules, and the paper's best rule, "Ours" in its Table 5. A name starts with
 // table1- if the loss as published, which has the name without it in package losses or none there, has another
 // gradient.
@@ -260,15 +188,17 @@ func (r Rule) Name() string {
 		name += "+" + partName(r.Mask.Name)
 	}
 	var fields []string
-	for _, o := range options {
-		if o.on != nil {
-			if *o.on(&r.Options) {
-				fields = append(fields, o.name)
-			}
-		} else if v := *o.value(&r.Options); v != nil && *v != o.preset {
-			fields = append(fields, query.Number(o.name, *v))
+	for _, n := range Numbers {
+		if v := n.In(r.Options); v != n.Default {
+			fields = append(fields, query.Number(n.Name, v))
 		}
 	}
+	for _, s := range Switches {
+		if s.On(r.Options) {
+			fields = append(fields, s.Name)
+		}
+	}
+	slices.Sort(fields) // Alphabetical, since no name begins with another.
 	return query.Join(name, fields)
 }
 

@@ -22,11 +22,11 @@ var (
 	}, part: known()}
 	// TripletCos is T^cos (Eq. 16): 1/(1+exp(τ(S_ap−S_an))).
 	TripletCos = TripletWeight{Name: "cos", Of: func(b *Batch) *Node {
-		return Reciprocal(OnePlus(Exp(b.tau().times(Sub(b.Sap, b.San)))))
+		return Reciprocal(OnePlus(Exp(b.number(Tau).times(Sub(b.Sap, b.San)))))
 	}, part: known("tau")}
 	// TripletCir is T^cir (Eq. 17): 1/(1+exp(τ(S_ap(2−S_ap)−S_an²))).
 	TripletCir = TripletWeight{Name: "cir", Of: func(b *Batch) *Node {
-		return Reciprocal(OnePlus(Exp(b.tau().times(circle(b)))))
+		return Reciprocal(OnePlus(Exp(b.number(Tau).times(circle(b)))))
 	}, part: known("tau")}
 	// TripletWeights lists the triplet weights that have a name, those of the paper's Table 4 first.
 	TripletWeights = []TripletWeight{TripletCon, TripletCos, TripletCir}

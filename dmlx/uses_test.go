@@ -1,6 +1,7 @@
 package dmlx_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -22,22 +23,23 @@ func TestUses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range []struct {
-			name    string
-			options dmlx.Options
-		}{
-			{"alpha", dmlx.Options{Alpha: new(5.0)}}, {"beta", dmlx.Options{Beta: new(3.0)}},
-			{"epsilon", dmlx.Options{Epsilon: new(2.0)}}, {"keep-length", dmlx.Options{KeepLength: true}},
-			{"lambda", dmlx.Options{Lambda: new(0.1)}}, {"negative-only", dmlx.Options{NegativeOnly: true}},
-			{"skip-duplicates", dmlx.Options{SkipDuplicates: true}}, {"sum", dmlx.Options{Sum: true}},
-			{"tau", dmlx.Options{Tau: new(4.0)}},
-		} {
-			r.Options = o.options
+		options := map[string]string{}
+		for _, n := range dmlx.Numbers {
+			options[n.Name] = fmt.Sprintf("%s=%g", n.Name, n.Default+1.5)
+		}
+		for _, s := range dmlx.Switches {
+			options[s.Name] = s.Name
+		}
+		for option, text := range options {
+			r, err := dmlx.ParseRule(r.Name() + "?" + text)
+			if err != nil {
+				t.Fatal(err)
+			}
 			d, err := dissect.Rule(b, batch, r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if changed, used := !slices.Equal(d.G, plain.G), slices.Contains(r.UsedOptions(), o.name); changed != used {
+			if changed, used := !slices.Equal(d.G, plain.G), slices.Contains(r.UsedOptions(), option); changed != used {
 				t.Errorf("%s: the gradient changes: %v, but Uses lists it: %v", r.Name(), changed, used)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 
 // Compiled is a rule whose graphs are built once and then run for any embeddings and options: what a slider needs, or
 // many batches. It does what [Rule], [Weights] and [NewFlow] do, on the Go backend with the same bits. There is a graph
-// for each shape of a batch and each set of switches; the numbers of the options are inputs ([dmlx.Parameters]), but
+// for each shape of a batch and each set of switches; the numbers of the options are inputs ([dmlx.Batch].Parameters), but
 // for a rule with a part of the user's own, which may use them as it likes: it has a graph for each set of numbers. The
 // functions of such parts must go on building what they built at first. It is safe for concurrent use. Close frees it.
 type Compiled struct {
@@ -115,26 +115,28 @@ func (c *programs) run(key any, build func(in []*Node) []*Node, args []*tensors.
 type ruleKey struct {
 	what                                          string
 	sum, negativeOnly, keepLength, skipDuplicates bool
-	numbers                                       [5]float64 // Of a rule for which they are constants.
+	numbers                                       string // Of a rule for which they are constants.
 	inputs                                        int
 }
 
 // run runs one of the rule's programs. build gets the inputs in the order of args, and the numbers of the options, nil
 // for constants.
-func (c *Compiled) run(what string, o dmlx.Options, build func(in []*Node, p *dmlx.Parameters) []*Node,
+func (c *Compiled) run(what string, o dmlx.Options, build func(in []*Node, p map[string]*Node) []*Node,
 	args ...*tensors.Tensor) ([]*tensors.Tensor, error) {
 	n := len(args)
 	key := ruleKey{what: what, sum: o.Sum, negativeOnly: o.NegativeOnly, keepLength: o.KeepLength,
 		skipDuplicates: o.SkipDuplicates, inputs: n}
-	numbers := [...]float64{o.TauValue(), o.AlphaValue(), o.BetaValue(), o.LambdaValue(), o.EpsilonValue()}
 	if c.constants || c.rule.Custom() {
-		key.numbers = numbers
+		key.numbers = fmt.Sprint(slice.Map(dmlx.Numbers, func(n dmlx.Number) float64 { return n.In(o) }))
 		return c.programs.run(key, func(in []*Node) []*Node { return build(in, nil) }, args)
 	}
-	values := slice.Map(numbers[:], func(v float64) float32 { return float32(v) })
+	values := slice.Map(dmlx.Numbers, func(n dmlx.Number) float32 { return float32(n.In(o)) })
 	return c.programs.run(key, func(in []*Node) []*Node {
-		at := func(i int) *Node { return Reshape(Slice(in[n], AxisElem(i))) }
-		return build(in[:n], &dmlx.Parameters{Tau: at(0), Alpha: at(1), Beta: at(2), Lambda: at(3), Epsilon: at(4)})
+		numbers := make(map[string]*Node)
+		for i, of := range dmlx.Numbers {
+			numbers[of.Name] = Reshape(Slice(in[n], AxisElem(i)))
+		}
+		return build(in[:n], numbers)
 	}, append(args, tensors.FromValue(values)))
 }
 
@@ -150,7 +152,7 @@ type outcome struct {
 func (c *Compiled) outcome(e Embeddings, o dmlx.Options) (*outcome, error) {
 	r := c.rule
 	r.Options = o
-	out, err := c.run("rule", o, func(in []*Node, p *dmlx.Parameters) []*Node {
+	out, err := c.run("rule", o, func(in []*Node, p map[string]*Node) []*Node {
 		x := in[0]
 		f := dmlx.Normalize(x)
 		batch := ruleBatch(f, in, o)
@@ -239,7 +241,7 @@ func (c *Compiled) Weights(o dmlx.Options, sap, san []float32) (positive, negati
 		return nil, nil, nil, fmt.Errorf("rule %s: want as many S_ap as S_an and at least one, not %d and %d", r.Name(),
 			len(sap), len(san))
 	}
-	out, err := c.run("weights", o, func(in []*Node, p *dmlx.Parameters) []*Node {
+	out, err := c.run("weights", o, func(in []*Node, p map[string]*Node) []*Node {
 		x, y, z := r.Weights(&dmlx.Batch{Sap: in[0], San: in[1], Options: o, Parameters: p})
 		return []*Node{x, y, z}
 	}, tensors.FromFlatDataAndDimensions(sap, len(sap)), tensors.FromFlatDataAndDimensions(san, len(san)))

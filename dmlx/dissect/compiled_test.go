@@ -66,7 +66,7 @@ func TestCompiledCustomRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Compile(b, dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "tau", Of: func(b *dmlx.Batch) *Node {
-		return MulScalar(OnesLike(b.Sap), b.Options.TauValue())
+		return MulScalar(OnesLike(b.Sap), dmlx.Tau.In(b.Options))
 	}}})
 	for _, tau := range []float64{1, 2, 1, 3} {
 		d, err := c.Rule(random(8, 3, 2, 1), dmlx.Options{Tau: new(tau)})

@@ -68,7 +68,7 @@ func (c *Compiled) Flow(e Embeddings, o dmlx.Options) (*Flow, error) {
 	labels := tensors.FromFlatDataAndDimensions(slices.Clone(e.Labels), e.N)
 	return newFlow("rule "+r.Name(), FlowState{N: e.N, Dim: e.Dim, F: e.Values},
 		func(s FlowState, gradient, _ []float32, rate float32) ([]*tensors.Tensor, error) {
-			return c.run("flow", o, func(in []*Node, p *dmlx.Parameters) []*Node {
+			return c.run("flow", o, func(in []*Node, p map[string]*Node) []*Node {
 				next, labels := descended(in[0], in[1], in[2]), in[3]
 				f := dmlx.Normalize(next)
 				batch := dmlx.NewBatch(f, labels, o)

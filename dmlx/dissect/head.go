@@ -41,7 +41,7 @@ func (c *Compiled) TrainHead(h Head, b HeadBatch, o dmlx.Options, rate float64) 
 	r := c.rule
 	r.Options = o
 	return trainHead("rule "+r.Name(), h, b, rate, func(args []*tensors.Tensor) ([]*tensors.Tensor, error) {
-		return c.run("head", o, func(in []*Node, p *dmlx.Parameters) []*Node {
+		return c.run("head", o, func(in []*Node, p map[string]*Node) []*Node {
 			return descendHead(in, func(x, labels *Node) (*Node, *dmlx.Batch) {
 				f := dmlx.Normalize(x)
 				batch := dmlx.NewBatch(f, labels, o)

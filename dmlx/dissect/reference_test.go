@@ -109,12 +109,12 @@ func referenceOf(e Embeddings, r dmlx.Rule) reference {
 		}
 		var rp, rn []float64
 		for _, i := range positives(a) {
-			if s := similarity(a, i); i != p && s < hardest+o.EpsilonValue() {
+			if s := similarity(a, i); i != p && s < hardest+dmlx.Epsilon.In(o) {
 				rp = append(rp, s)
 			}
 		}
 		for _, i := range negatives(a) {
-			if s := similarity(a, i); i != n && s > farthest-o.EpsilonValue() {
+			if s := similarity(a, i); i != n && s > farthest-dmlx.Epsilon.In(o) {
 				rn = append(rn, s)
 			}
 		}
@@ -128,7 +128,7 @@ func referenceOf(e Embeddings, r dmlx.Rule) reference {
 			}
 			return s / float64(len(r))
 		}
-		alpha, beta, lambda := o.AlphaValue(), o.BetaValue(), o.LambdaValue()
+		alpha, beta, lambda := dmlx.Alpha.In(o), dmlx.Beta.In(o), dmlx.Lambda.In(o)
 		switch r.Pair.Name {
 		case "con":
 			pp, pn = 1, 1
@@ -154,9 +154,9 @@ func referenceOf(e Embeddings, r dmlx.Rule) reference {
 		case "con":
 			w = 0.5
 		case "cos":
-			w = 1 / (1 + math.Exp(o.TauValue()*(sap-san)))
+			w = 1 / (1 + math.Exp(dmlx.Tau.In(o)*(sap-san)))
 		case "cir":
-			w = 1 / (1 + math.Exp(o.TauValue()*circle))
+			w = 1 / (1 + math.Exp(dmlx.Tau.In(o)*circle))
 		}
 		if r.Mask.Name == "sc1" && san > sap || r.Mask.Name == "sc2" && circle < 0.5 || r.Mask.Name == "sc2-printed" &&
 			circle > 0.5 {

@@ -45,7 +45,7 @@ func appendix(ctx context.Context, q report.Request) (*Report, error) {
 			return figures.Instability(formulas.BatchesProvenance(sets), panels...)
 		}},
 		{"instability-table", func() (figures.Output, error) {
-			return figures.InstabilityTable(formulas.BatchesProvenance(sets), dmlx.Options{}.BetaValue(), panels...)
+			return figures.InstabilityTable(formulas.BatchesProvenance(sets), dmlx.Beta.Default, panels...)
 		}},
 		{"norms", func() (figures.Output, error) { return SweepNorms(q) }},
 		{"projections", func() (figures.Output, error) { return formulas.Projections(b, 17) }},

@@ -39,11 +39,8 @@ var modules = template.Must(template.ParseFS(sources, "*.py.tmpl"))
 // functions are those of PyTorch and JAX that parts' code may call.
 var functions = []string{"amin", "exp", "ones_like", "where", "sigmoid"}
 
-// number is a parameter of a rule as the module has it, and its name in the rule's.
-type number struct{ Name, of, Value string }
-
-var numbers = []number{{Name: "tau", of: "tau"}, {Name: "alpha", of: "alpha"}, {Name: "beta", of: "beta"},
-	{Name: "lam", of: "lambda"}, {Name: "eps", of: "epsilon"}}
+// number is a number of a rule as the module has it.
+type number struct{ Name, Value string }
 
 // partsOf returns the parts of a rule: direction, pair weight, triplet weight and mask, if it has one. Parts of the
 // user's own are looked up in own.
@@ -108,10 +105,9 @@ func texts(of []Part) (equations, code []string) {
 
 // used returns the numbers that code reads, with their values in a rule.
 func used(r dmlx.Rule, code []string) (out []number) {
-	for _, n := range numbers {
-		if strings.Contains(strings.Join(code, "\n"), "self."+n.Name) {
-			n.Value = format(r.Numbers()[n.of])
-			out = append(out, n)
+	for _, n := range dmlx.Numbers {
+		if strings.Contains(strings.Join(code, "\n"), "self."+n.Python) {
+			out = append(out, number{n.Python, format(r.Numbers()[n.Name])})
 		}
 	}
 	return out

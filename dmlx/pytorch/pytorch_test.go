@@ -101,9 +101,8 @@ func testModules(t *testing.T, form string, module func(dmlx.Rule, ...Part) (str
 			}
 		}
 		for _, o := range r.UsedOptions() {
-			for _, n := range numbers {
-				if value := n.Name + "=" + format(r.Numbers()[n.of]); n.of == o && !strings.Contains(text, value) &&
-					!(o == "lambda" && strings.Contains(text, "lam=")) {
+			for _, n := range dmlx.Numbers {
+				if value := n.Python + "=" + format(r.Numbers()[n.Name]); n.Name == o && !strings.Contains(text, value) {
 					t.Errorf("%s: there is no %s", r, value)
 				}
 			}

@@ -108,8 +108,8 @@ func RelativeTerms(b compute.Backend, e dissect.Embeddings, o dmlx.Options) ([]R
 		r := RelativeTerm{Sap: float64(t.Sap), San: float64(t.San), PairPositive: float64(t.PairPositive),
 			PairNegative:  float64(t.PairNegative),
 			LeastPositive: math.NaN(), LeastNegative: math.NaN()}
-		r.MPositive = 1/r.PairPositive - math.Exp(o.AlphaValue()*(r.Sap-o.LambdaValue()))
-		r.MNegative = 1/r.PairNegative - math.Exp(-o.BetaValue()*(r.San-o.LambdaValue()))
+		r.MPositive = 1/r.PairPositive - math.Exp(dmlx.Alpha.In(o)*(r.Sap-dmlx.Lambda.In(o)))
+		r.MNegative = 1/r.PairNegative - math.Exp(-dmlx.Beta.In(o)*(r.San-dmlx.Lambda.In(o)))
 		row := d.Row(d.S, d.N, t.Anchor)
 		hardest, farthest := math.Inf(-1), math.Inf(1)
 		for j, s := range row {
@@ -127,13 +127,13 @@ func RelativeTerms(b compute.Backend, e dissect.Embeddings, o dmlx.Options) ([]R
 			case j == t.Anchor || j == t.Positive || j == t.Negative:
 			case same:
 				r.LeastPositive = least(r.LeastPositive, r.Sap-float64(s))
-				if float64(s) < hardest+o.EpsilonValue() {
+				if float64(s) < hardest+dmlx.Epsilon.In(o) {
 					r.Positives++
 					r.MeanPositive += r.Sap - float64(s)
 				}
 			default:
 				r.LeastNegative = least(r.LeastNegative, r.San-float64(s))
-				if float64(s) > farthest-o.EpsilonValue() {
+				if float64(s) > farthest-dmlx.Epsilon.In(o) {
 					r.Negatives++
 					r.MeanNegative += r.San - float64(s)
 				}

@@ -57,45 +57,6 @@ var masks = map[string]part{
 		"No pull inside that circle: the sign as Eq. 19 prints it."},
 }
 
-// number is what the page says of an option that is a number.
-type number struct {
-	name, field, symbol, title, help string
-	min, max, step                   float64
-	value                            func(dmlx.Options) float64
-}
-
-var numbers = []number{
-	{"tau", "Tau", "τ", "temperature", "How sharply the triplet weight tells hard triplets from easy ones.", 0, 16, 0.1,
-		dmlx.Options.TauValue},
-	{"alpha", "Alpha", "α", "slope of the positive weight", "How sharply the positive pair's sigmoid switches.", 0, 20,
-		0.1, dmlx.Options.AlphaValue},
-	{"beta", "Beta", "β", "slope of the negative weight", "How sharply the negative pair's sigmoid switches.", 0, 60, 0.5,
-		dmlx.Options.BetaValue},
-	{"lambda", "Lambda", "λ", "threshold", "The similarity at which the sigmoids switch.", 0, 1, 0.01,
-		dmlx.Options.LambdaValue},
-	{"epsilon", "Epsilon", "ε", "margin of relative similarity",
-		"How near to the hardest pair another pair must be to be compared with.", 0, 1, 0.01, dmlx.Options.EpsilonValue},
-}
-
-// toggle is what the page says of an option that is a switch.
-type toggle struct {
-	name, field, title, help string
-	on                       func(dmlx.Options) bool
-}
-
-var switches = []toggle{
-	{"sum", "Sum", "sum over triplets", "The gradient is the sum over the triplets, not their mean.",
-		func(o dmlx.Options) bool { return o.Sum }},
-	{"negative-only", "NegativeOnly", "project the negative alone",
-		"An orthogonal direction projects the negative's move, and leaves the anchor's as it is.",
-		func(o dmlx.Options) bool { return o.NegativeOnly }},
-	{"keep-length", "KeepLength", "keep the projected length",
-		"A projected direction stays as long as the projection leaves it, and is not made a unit vector again.",
-		func(o dmlx.Options) bool { return o.KeepLength }},
-	{"skip-duplicates", "SkipDuplicates", "skip duplicates", "No pair with S > 0.9999 is taken for a positive one.",
-		func(o dmlx.Options) bool { return o.SkipDuplicates }},
-}
-
 // parts are those of a kind, each with the options that a rule with it uses.
 func parts[T any](of []T, about map[string]part, rule func(T) (name string, with dmlx.Rule)) (out []Object) {
 	for _, x := range of {
@@ -113,12 +74,12 @@ func (e *Engine) describe(*request) (Object, error) {
 		rules = append(rules, r.Name())
 	}
 	var options, toggles, aliases, list []Object
-	for _, k := range numbers {
-		options = append(options, Object{"name": k.name, "symbol": k.symbol, "title": k.title, "help": k.help, "min": k.min,
-			"max": k.max, "step": k.step, "default": k.value(dmlx.Options{})})
+	for _, k := range dmlx.Numbers {
+		options = append(options, Object{"name": k.Name, "symbol": k.Symbol, "title": k.Title, "help": k.Help, "min": k.Min,
+			"max": k.Max, "step": k.Step, "default": k.Default})
 	}
-	for _, k := range switches {
-		toggles = append(toggles, Object{"name": k.name, "title": k.title, "help": k.help})
+	for _, k := range dmlx.Switches {
+		toggles = append(toggles, Object{"name": k.Name, "title": k.Title, "help": k.Help})
 	}
 	for _, a := range dmlx.Aliases() {
 		r, err := dmlx.ParseRule(a)
@@ -213,11 +174,11 @@ func (e *Engine) parse(q *request) (Object, error) {
 	}
 	r := s.rule.WithDefaults()
 	options := Object{}
-	for _, k := range numbers {
-		options[k.name] = k.value(r.Options)
+	for _, k := range dmlx.Numbers {
+		options[k.Name] = k.In(r.Options)
 	}
-	for _, k := range switches {
-		options[k.name] = k.on(r.Options)
+	for _, k := range dmlx.Switches {
+		options[k.Name] = k.On(r.Options)
 	}
 	out := Object{"kind": "rule", "name": r.Name(), "rule": Object{"direction": r.Direction.Name, "pair": r.Pair.Name,
 		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}}
@@ -255,14 +216,14 @@ func ruleLiteral(r dmlx.Rule) string {
 		out += ", Mask: dmlx." + identifier("", r.Mask.Name)
 	}
 	var fields []string
-	for _, k := range numbers {
-		if v := k.value(r.Options); v != k.value(dmlx.Options{}) {
-			fields = append(fields, k.field+": new("+floatLiteral(v)+")")
+	for _, k := range dmlx.Numbers {
+		if v := k.In(r.Options); v != k.Default {
+			fields = append(fields, k.Field+": new("+floatLiteral(v)+")")
 		}
 	}
-	for _, k := range switches {
-		if k.on(r.Options) {
-			fields = append(fields, k.field+": true")
+	for _, k := range dmlx.Switches {
+		if k.On(r.Options) {
+			fields = append(fields, k.Field+": true")
 		}
 	}
 	if len(fields) > 0 {
