@@ -429,12 +429,7 @@ func groupNames(groups [][]*runs.Result) []figures.Markup {
 			}
 			return fmt.Sprintf("lr %g", s.LR)
 		},
-		func(s runs.Spec) string {
-			if s.Decay == 0 {
-				return "a tenth from 60 %"
-			}
-			return fmt.Sprintf("a tenth from %g %%", 100*s.Decay)
-		},
+		func(s runs.Spec) string { return "schedule " + s.ScheduleText() },
 		func(s runs.Spec) string {
 			if s.Head != "" { // Its text has its start.
 				return s.Network()
@@ -446,7 +441,10 @@ func groupNames(groups [][]*runs.Result) []figures.Markup {
 			return fmt.Sprintf("%d×%d a batch", s.ClassesPerBatch, s.ImagesPerClass)
 		},
 		func(s runs.Spec) string { return fmt.Sprintf("%d epochs", s.Epochs) },
-		func(s runs.Spec) string { return cmp.Or(s.Options.Text(), "no other options") },
+		func(s runs.Spec) string {
+			s.Schedule = "" // Named above.
+			return cmp.Or(s.Options.Text(), "no other options")
+		},
 		func(s runs.Spec) string { return fmt.Sprintf("every %d-th class held out", s.HeldOut) },
 	} {
 		if slices.ContainsFunc(groups, func(g []*runs.Result) bool { return f(g[0].Spec) != f(groups[0][0].Spec) }) {

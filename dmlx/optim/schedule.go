@@ -54,6 +54,9 @@ func (s *Schedule) settings() []setting {
 	return nil
 }
 
+// PaperSchedule is the paper's schedule (§4.1): a tenth of the rates after 60 % of the epochs.
+const PaperSchedule = "step?at=0.6"
+
 // ParseSchedule reads a schedule of learning rates:
 //
 //	constant?warmup=100              100 steps of linear warm-up, then the learning rate

@@ -67,6 +67,9 @@ type Size struct {
 	Epochs, StepsPerEpoch     int
 }
 
+// schedule is that of the learning rates in all presets, as [train.Options] has it: the paper's.
+const schedule = ""
+
 var presets = []Preset{
 	// A test that it runs: a few steps on a few classes, seconds per run. The numbers mean nothing.
 	drawn("smoke", []uint64{1, 2}, []uint64{1}, map[string]Size{
@@ -91,7 +94,7 @@ var presets = []Preset{
 		FineGrained: "CAR", CoarseGrained: "In-shop",
 		Seeds: []uint64{1, 2, 3, 4, 5}, SweepSeeds: []uint64{1, 2, 3, 4, 5},
 		Base: runs.Spec{Size: 256, Config: train.Config{
-			Arch: string(backbone.ResNet18), Weights: train.Pretrained, Pad: 10,
+			Arch: string(backbone.ResNet18), Weights: train.Pretrained, Pad: 10, Options: train.Options{Schedule: schedule},
 		}},
 		Sets: map[string]Size{ // An epoch is one pass over the training images.
 			"CUB":     {0, 0, 128, 8, 64, 60, 45},
@@ -108,7 +111,8 @@ var presets = []Preset{
 func drawn(name string, seeds, sweepSeeds []uint64, sets map[string]Size) Preset {
 	return Preset{
 		Name: name, FineGrained: "minicar", CoarseGrained: "minishop", Seeds: seeds, SweepSeeds: sweepSeeds,
-		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
+		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2,
+			Options: train.Options{Schedule: schedule}}},
 		Sets: sets, Rate: quickRate,
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Recipe is the version of everything that a spec does not contain: the sampler, the augmentation, the schedule, the
-// synthetic data sets and the layers. Raise it when one of them changes its numbers, so that a new recipe never returns
+// Recipe is the version of everything that a spec does not contain: the sampler, the augmentation's random numbers, the
+// drawn data sets and the layers. Raise it when one of them changes its numbers, so that a new recipe never returns
 // an old result.
 const Recipe = 1
 

@@ -89,7 +89,7 @@ func (t *Trainer) blockSession(of Training, b *heads.Block, seed uint64, rates h
 ) (*session, error) {
 	of.Head, of.HeadStart, of.model = "", "", blockModel(b)
 	of.Model, of.Dim, of.Data, of.HeldOut = of.model.identity, b.Width, b.Data, 0
-	of.Seed, of.LR, of.Epochs, of.Decay, of.Every, of.Progress = seed, rates.Block, epochs, 1, 0, nil
+	of.Seed, of.LR, of.Epochs, of.Schedule, of.Every, of.Progress = seed, rates.Block, epochs, "constant", 0, nil
 	if of.ProxyLR > 0 {
 		of.ProxyLR = rates.Proxies
 	}

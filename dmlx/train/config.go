@@ -45,9 +45,10 @@ type Config struct {
 	// Pad is the padding in pixels before the random crop to the original size. [Options].Augment replaces both.
 	Pad int `json:"pad"`
 
-	// LR is the learning rate. It falls to a tenth after the share Decay of the epochs: 0 stands for 0.6, and 1 for no
-	// decay. [Options].Schedule replaces Decay.
-	LR            float64 `json:"lr"`
+	// LR is the learning rate, which follows the schedule of [Config.ScheduleText].
+	LR float64 `json:"lr"`
+	// Decay is how the bundled searches wrote the schedule "step?at=…": the share of the epochs after which a tenth of the
+	// rate is left, or 1 for "constant". Other configs have [Options].Schedule.
 	Decay         float64 `json:"decay,omitempty"`
 	Epochs        int     `json:"epochs"`
 	StepsPerEpoch int     `json:"steps_per_epoch"`
@@ -87,26 +88,28 @@ func (c Config) Batch() int { return c.ClassesPerBatch * c.ImagesPerClass }
 // Steps returns the number of steps of the whole training.
 func (c Config) Steps() int { return c.Epochs * c.StepsPerEpoch }
 
-// RateAt returns the learning rate of a step, counted from 0: LR times the factor of the schedule, and without a
-// schedule LR, and LR/10 after the share Decay of the epochs, by default 60 % (§4.1). All other learning rates have the
-// same factor.
+// ScheduleText returns the schedule of the learning rates, as [optim.ParseSchedule] reads it. A config that names none
+// has the paper's.
+func (c Config) ScheduleText() string {
+	switch {
+	case c.Schedule != "":
+		return c.Schedule
+	case c.Decay == 1:
+		return "constant"
+	case c.Decay != 0:
+		return optim.Schedule{Name: "step", At: []float64{c.Decay}, Factor: 0.1}.String()
+	}
+	return optim.PaperSchedule
+}
+
+// RateAt returns the learning rate of a step, counted from 0: LR times the factor of the schedule, which all other
+// learning rates have, too.
 func (c Config) RateAt(step int) float64 { return c.scheduled(c.LR, step) }
 
 // scheduled returns a learning rate in a step, counted from 0.
 func (c Config) scheduled(rate float64, step int) float64 {
-	if c.Schedule != "" {
-		s, _ := optim.ParseSchedule(c.Schedule) // Validate has parsed it.
-		return rate * s.Share(step, c.Epochs, c.StepsPerEpoch)
-	}
-	epoch := step / max(c.StepsPerEpoch, 1)
-	late := 10*epoch >= 6*c.Epochs
-	if c.Decay != 0 {
-		late = float64(epoch) >= c.Decay*float64(c.Epochs)
-	}
-	if late {
-		return rate / 10
-	}
-	return rate
+	s, _ := optim.ParseSchedule(c.ScheduleText()) // Validate has parsed it.
+	return rate * s.Share(step, c.Epochs, max(c.StepsPerEpoch, 1))
 }
 
 // Validate reports what is wrong with a config without opening any images. [Config.Fits] checks it against a data

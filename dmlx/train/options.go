@@ -12,14 +12,14 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
-// Options are settings of a training beyond the paper's. The zero value is the paper's training: plain SGD, a tenth of
-// the learning rate after 60 % of the epochs, a random crop with padding and mirroring, batch normalization in training
+// Options are settings of a training beyond the paper's. The zero value is the paper's training: plain SGD, the schedule
+// [optim.PaperSchedule], a random crop with padding and mirroring, batch normalization in training
 // mode, and no memory. Every option is part of a config, and so of the identity of a run. The texts are canonical, see
 // [Config.WithOptions].
 type Options struct {
 	// Optimizer is how gradients change weights; see [optim.ParseOptimizer]. "" is plain SGD.
 	Optimizer string `json:"optimizer,omitempty" toml:"optimizer"`
-	// Schedule is how learning rates change; see [optim.ParseSchedule]. "" leaves that to [Config].Decay.
+	// Schedule is how learning rates change; see [optim.ParseSchedule]. "" stands for [optim.PaperSchedule].
 	Schedule string `json:"schedule,omitempty" toml:"schedule"`
 	// HeadLR is the learning rate of the last layer; 0 stands for [Config].LR. It follows the same schedule.
 	HeadLR float64 `json:"head_lr,omitempty" toml:"head_lr"`
@@ -72,7 +72,13 @@ var OptionFields = []OptionField{
 		}
 		return o.String(), nil
 	}},
-	{"schedule", "schedule", func(o *Options) *string { return &o.Schedule }, canonical(optim.ParseSchedule)},
+	{"schedule", "schedule", func(o *Options) *string { return &o.Schedule }, func(text string) (string, error) {
+		s, err := optim.ParseSchedule(text)
+		if form := s.String(); err != nil || form != optim.PaperSchedule {
+			return form, err
+		}
+		return "", nil
+	}},
 	{"freeze-bn", "frozen batch normalization:", func(o *Options) *string { return &o.FreezeBN }, checkFreezeBN},
 	{"augment", "augmentation", func(o *Options) *string { return &o.Augment }, nil}, // Its form depends on the padding.
 	{"memory-bank", "memory bank", func(o *Options) *string { return &o.MemoryBank }, canonical(objectives.ParseBank)},

@@ -139,7 +139,7 @@ func (s *Steps) config(dim int) (c Config, err error) {
 		return c, fmt.Errorf("loss %s has proxies, which the given weights do not have", c.Loss)
 	}
 	if s.Options.Schedule == "" {
-		c.Decay = 1
+		c.Schedule = "constant"
 	}
 	if s.Network != "" {
 		if c, err = c.WithNetwork(s.Network); err != nil {
