@@ -108,33 +108,28 @@ func NewEmbeddingMap(
 	}))
 	m := &EmbeddingMap{points: points, thumb: thumb, count: count,
 		limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
-	m.Figure = laid(2*margin+mapLeft+mapSide+mapEnd, func(width vg.Length) *Figure {
-		const under = vg.Length(32)
-		area, key := m.area(width, 0, 0), m.key(width)
-		side := area.Size().X
-		drawn := *plotted
-		// A label that is wider than the area would move it.
-		drawn.X.Label.Text = inLines(drawn.X.Label.TextStyle, x, side, side)
-		drawn.Y.Label.Text = fitted(drawn.Y.Label.TextStyle, y, side)
-		below := under + labelSize*1.15*vg.Length(strings.Count(drawn.X.Label.Text, "\n"))
-		return &Figure{
-			Width:  width,
-			Height: 2*margin - area.Min.Y + below + noteRoom(provenance),
-			Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
-				"%d one of another class, %d have no match.", len(points), count[MapRight], count[MapWrong], count[MapLone]),
-			Provenance: provenance,
-			panels: func(c draw.Canvas) {
-				drawPlot(&drawn, around(&drawn, c, m.area(width, c.Min.X, c.Max.Y)))
-				key.draw(c, pt(c.Min.X+mapLeft, c.Max.Y-mapLine/2))
-			},
-		}
-	})
+	// A label that is wider than the area would move it.
+	plotted.X.Label.Text = inLines(plotted.X.Label.TextStyle, x, mapSide, mapSide)
+	plotted.Y.Label.Text = fitted(plotted.Y.Label.TextStyle, y, mapSide)
+	below := 32 + labelSize*1.15*vg.Length(strings.Count(plotted.X.Label.Text, "\n"))
+	key := m.key()
+	m.Figure = &Figure{
+		Width:  2*margin + mapLeft + mapSide + mapEnd,
+		Height: 2*margin - m.area(0, 0).Min.Y + below + noteRoom(provenance),
+		Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
+			"%d one of another class, %d have no match.", len(points), count[MapRight], count[MapWrong], count[MapLone]),
+		Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			drawPlot(plotted, around(plotted, c, m.area(c.Min.X, c.Max.Y)))
+			key.draw(c, pt(c.Min.X+mapLeft, c.Max.Y-mapLine/2))
+		},
+	}
 	return m, nil
 }
 
-// key returns the legend above the area of the points in a map of a width.
-func (m *EmbeddingMap) key(width vg.Length) legend {
-	l := legend{width: width - 2*margin - mapLeft - mapEnd, mark: 10, after: 14, line: 12}
+// key returns the legend above the area of the points.
+func (m *EmbeddingMap) key() legend {
+	l := legend{width: mapSide, mark: 10, after: 14, line: 12}
 	for _, k := range []struct {
 		kind MapKind
 		name string
@@ -149,11 +144,10 @@ func (m *EmbeddingMap) key(width vg.Length) legend {
 	return l
 }
 
-// area returns the area of the points in a map of a width whose panel has its top left corner at a point.
-func (m *EmbeddingMap) area(width, x, y vg.Length) vg.Rectangle {
-	key := m.key(width)
-	y -= mapLine + key.end.Y
-	return rect(x+mapLeft, y-key.width, x+mapLeft+key.width, y)
+// area returns the area of the points in a map whose panel has its top left corner at a point.
+func (m *EmbeddingMap) area(x, y vg.Length) vg.Rectangle {
+	y -= mapLine + m.key().end.Y
+	return rect(x+mapLeft, y-mapSide, x+mapLeft+mapSide, y)
 }
 
 // drawMapPoint draws a point in the shape and color of its kind.
@@ -237,7 +231,7 @@ func (m *EmbeddingMap) input(taken int) ([]byte, error) {
 		}
 		return class[name]
 	}
-	data := m.area(m.Width, margin, m.height()-margin)
+	data := m.area(margin, m.height()-margin)
 	side := data.Size()
 	for _, i := range shown {
 		p := m.points[i]

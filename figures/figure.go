@@ -20,22 +20,13 @@ type Figure struct {
 	// Photographs tells that the picture has some, so that a dark theme must show its colors as they are.
 	Photographs bool
 
-	panels func(c draw.Canvas)
-	lay    func(width vg.Length) *Figure // Lays it out for another width; nil where its panels can stand anywhere.
-	style  Style
-	across int // The most panels side by side, 0 for any number; see [Style.Apply].
+	panels  func(c draw.Canvas)
+	printed bool // See [Print].
 }
 
 // Of returns a figure of one plot.
 func Of(p *plot.Plot, width, height vg.Length) *Figure {
 	return &Figure{Width: width, Height: height, Alt: Plain(p.Title.Text), panels: p.Draw}
-}
-
-// laid returns a figure of a width that can also be laid out for others.
-func laid(width vg.Length, lay func(width vg.Length) *Figure) *Figure {
-	f := lay(width)
-	f.lay = lay
-	return f
 }
 
 // besideWidth is the widest row of [Beside], and of panels: a notebook's page shows it without making it smaller.
@@ -71,6 +62,26 @@ func Beside(of ...*Figure) *Figure {
 	return out
 }
 
+// Print returns an output for a page that is printed: its text is in Liberation Serif in place of Liberation Sans, and
+// its PDF lacks the provenance, which other formats keep. Tables are as they are.
+func Print(o Output) Output {
+	switch of := o.(type) {
+	case *Figure:
+		out := *of
+		out.printed = true
+		return &out
+	case *Pictures:
+		out := *of
+		out.Figure = Print(of.Figure).(*Figure)
+		return &out
+	case *EmbeddingMap:
+		out := *of
+		out.Figure = Print(of.Figure).(*Figure)
+		return &out
+	}
+	return o
+}
+
 // Still returns the figure itself. Outputs that are interactive as HTML have a figure in them, which they return.
 func (f *Figure) Still() *Figure { return f }
 
@@ -79,8 +90,8 @@ const margin = vg.Length(6)
 
 // Draw draws the figure on a canvas and fills it.
 func (f *Figure) Draw(c draw.Canvas) {
-	if f.style != (Style{}) && styledBy(c.Canvas) == nil { // Else probe looks on, or a figure that this is beside.
-		c.Canvas = f.on(c.Canvas)
+	if f.printed {
+		c.Canvas = serif{c.Canvas}
 	}
 	fill(c, c.Rectangle, paper)
 	c = draw.Crop(c, margin, -margin, margin, -margin)

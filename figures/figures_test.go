@@ -2,7 +2,6 @@ package figures
 
 import (
 	"flag"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -38,7 +37,9 @@ func checkGolden(t *testing.T, name string, f *Figure, err error) {
 			}
 		}
 	}
-	checkWidths(t, name, f)
+	if n := collisions(f); n > 0 {
+		t.Errorf("%s: %d texts are cut or on others", name, n)
+	}
 	got, err := f.png(goldenResolution)
 	if err != nil {
 		t.Fatal(err)
@@ -64,37 +65,56 @@ func checkGolden(t *testing.T, name string, f *Figure, err error) {
 	}
 }
 
-// checkWidths draws a figure as narrow as can be asked for, and as wide as one column and two: no letter is below 7
-// points, and no text is cut or on other text.
-func checkWidths(t *testing.T, name string, f *Figure) {
-	t.Helper()
-	for _, width := range []vg.Length{234, 240, 500} {
-		out, err := Style{Width: width}.Apply(f)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
+// collisions returns how many texts of a figure are cut at its edge or stand on others. A text is a filled outline with
+// curves, which nothing else has.
+func collisions(f *Figure) int {
+	on := &seeing{Canvas: new(recorder.Canvas), within: rect(0, 0, f.Width, f.height())}
+	f.Draw(draw.Canvas{Canvas: on, Rectangle: on.within})
+	return on.collisions
+}
+
+// seeing is a canvas that sees where text is.
+type seeing struct {
+	vg.Canvas
+	within     vg.Rectangle
+	moved      vg.Point // To which a turned text is moved.
+	turned     bool
+	boxes      []vg.Rectangle
+	collisions int
+}
+
+func (c *seeing) Translate(by vg.Point) { c.moved = by }
+func (c *seeing) Rotate(float64)        { c.turned = true }
+func (c *seeing) Pop()                  { c.moved, c.turned = vg.Point{}, false }
+
+func (c *seeing) Fill(p vg.Path) {
+	box := vg.Rectangle{Min: pt(1e9, 1e9), Max: pt(-1e9, -1e9)}
+	curves := false
+	for _, part := range p {
+		curves = curves || part.Type == vg.CurveComp
+		if part.Type == vg.CloseComp {
 			continue
 		}
-		narrow := out.(*Figure)
-		on := narrow.on(new(recorder.Canvas))
-		on.between.Max = pt(narrow.Width, narrow.height())
-		narrow.Draw(draw.Canvas{Canvas: on, Rectangle: on.between})
-		for _, l := range on.labels {
-			for _, g := range l.glyphs {
-				if g.size < 7 {
-					t.Errorf("%s, %v wide: %c is of %v points", name, width, g.rune, g.size)
-				}
-			}
+		at := part.Pos
+		if c.turned {
+			at = pt(-at.Y, at.X)
 		}
-		if narrow.Width != width || on.collisions > 0 || len(on.labels) == 0 {
-			t.Errorf("%s, %v wide: %v, %d of %d texts are cut or on others", name, width, narrow.Width, on.collisions,
-				len(on.labels))
-		}
-		if *draft != "" {
-			if err := Save(narrow, filepath.Join(*draft, fmt.Sprintf("%s-%.0f.png", name, width.Points()))); err != nil {
-				t.Fatal(err)
-			}
+		at = at.Add(c.moved)
+		box.Min, box.Max = pt(min(box.Min.X, at.X), min(box.Min.Y, at.Y)), pt(max(box.Max.X, at.X), max(box.Max.Y, at.Y))
+	}
+	if !curves {
+		return
+	}
+	box = inset(box, 0.3)
+	if box.Min.X < c.within.Min.X || box.Max.X > c.within.Max.X || box.Min.Y < c.within.Min.Y || box.Max.Y > c.within.Max.Y {
+		c.collisions++
+	}
+	for _, o := range c.boxes {
+		if box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y {
+			c.collisions++
 		}
 	}
+	c.boxes = append(c.boxes, box)
 }
 
 func TestDirections(t *testing.T) {

@@ -106,23 +106,15 @@ func Framework(s Step) (*Figure, error) {
 		return nil, fmt.Errorf("figure 1: %w", err)
 	}
 	drawn := frameworkPicture{s, fmt.Sprintf("%s × %s × %s", direction, pair, triplet)}
-	return laid(635, func(width vg.Length) *Figure {
-		height, plan := vg.Length(728), frameworkStack
-		// The side of the squares of five columns, the last of which is as wide as its words.
-		if side := min((width-2*margin-12-frameworkSide-4*33)/4, frameworkSide); side >= 60 {
-			height, plan = 3*(side+51), func(c vg.Rectangle) frameworkPlan { return frameworkRow(c, side) }
-		}
-		return &Figure{
-			Width: width, Height: 2*margin + height, Photographs: true,
-			panels: func(c draw.Canvas) { drawn.draw(c, plan(c.Rectangle)) },
-			Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, "+
-				"the similarities S and the mined triplets. "+
-				"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+
-				"and the rule %s composed of direction, pair weight and triplet weight. "+
-				"The gradient matrices M, the gradients at the embeddings and those of the network's weights "+
-				"are equal up to the factor %s.", len(s.Labels), s.Loss, s.Rule, number(s.Constant)),
-		}
-	}), nil
+	return &Figure{
+		Width: 635, Height: 2*margin + 3*(frameworkSide+51), Photographs: true, panels: drawn.draw,
+		Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, "+
+			"the similarities S and the mined triplets. "+
+			"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+
+			"and the rule %s composed of direction, pair weight and triplet weight. "+
+			"The gradient matrices M, the gradients at the embeddings and those of the network's weights "+
+			"are equal up to the factor %s.", len(s.Labels), s.Loss, s.Rule, number(s.Constant)),
+	}, nil
 }
 
 // frameworkPicture draws Figure 1: the forward pass on top, and below each quantity its gradients.
@@ -132,123 +124,45 @@ type frameworkPicture struct {
 }
 
 const (
-	frameworkSide = vg.Length(88)  // Of the squares, at most.
-	frameworkHead = vg.Length(15)  // For a panel's title.
+	frameworkSide = vg.Length(88)  // Of the squares.
 	frameworkText = vg.Length(8.5) // The picture is full of words: they are larger than notes elsewhere.
 )
 
-// frameworkPlan says where the panels are.
-type frameworkPlan struct {
-	images, network, f, s, triplets, stages vg.Rectangle
-	start, m, g                             [2]vg.Rectangle // Of the two ways.
-	to, back                                [2][]vg.Point   // Lines to their starts, and from their ends to the stages.
-	stacked                                 bool            // The two ways go down, side by side.
-}
-
-// beside tells whether the stages are beside what is done to reach them, with room for the legend.
-func (p frameworkPlan) beside() bool { return p.stages.Max.Y > p.g[0].Min.Y }
-
-// frameworkRow lays the picture out in five columns and three rows.
-func frameworkRow(c vg.Rectangle, side vg.Length) (p frameworkPlan) {
-	c.Max.X -= 12 // Room for the arrow from the triplets to the rule.
-	row := (c.Max.Y - c.Min.Y) / 3
-	gap := (c.Max.X - c.Min.X - 4*side - frameworkSide) / 4
+func (f frameworkPicture) draw(c draw.Canvas) {
+	n, dim := len(f.Labels), f.Dim
+	right := c.Max.X - 12 // Room for the arrow from the triplets to the rule.
+	step, row := (right-c.Min.X-frameworkSide)/4, (c.Max.Y-c.Min.Y)/3
 	// cell returns the panel of a column and a row, counted from the top left.
-	cell := func(column, line int) vg.Rectangle {
-		x, y := c.Min.X+vg.Length(column)*(side+gap), c.Max.Y-vg.Length(line)*row-frameworkHead
-		if column == 4 {
-			return rect(x, y-side, x+frameworkSide, y)
-		}
-		return rect(x, y-side, x+side, y)
-	}
-	p.images, p.network, p.f, p.s, p.triplets = cell(0, 0), cell(1, 0), cell(2, 0), cell(3, 0), cell(4, 0)
-	for way := range 2 {
-		p.start[way], p.m[way], p.g[way] = cell(4, way+1), cell(3, way+1), cell(2, way+1)
-	}
-	p.stages = cell(1, 1)
-	p.stages.Max.Y -= row / 2
-	p.stages.Min.Y -= row / 2
-	if side < frameworkSide { // The legend is above.
-		p.stages = rect(p.g[0].Min.X-36-frameworkSide, c.Min.Y+28, p.g[0].Min.X-36, c.Min.Y+28+side)
-	}
-	for way, g := range p.g {
-		p.back[way] = []vg.Point{pt(g.Min.X-3, center(g).Y),
-			pt(p.stages.Max.X+4, center(p.stages).Y+side*vg.Length(0.22-0.44*float64(way)))}
-	}
-	down, bend, right := p.triplets, p.start[1], c.Max.X+11
-	p.to[0] = []vg.Point{pt(down.Max.X-18, down.Min.Y-12), pt(down.Max.X-18, down.Min.Y-30)}
-	p.to[1] = []vg.Point{pt(down.Max.X+1, center(down).Y), pt(right, center(down).Y), pt(right, center(bend).Y),
-		pt(bend.Max.X+1, center(bend).Y)}
-	return p
-}
-
-// frameworkStack lays the picture out in three columns of the forward pass, and below it the two ways side by side.
-func frameworkStack(c vg.Rectangle) (p frameworkPlan) {
-	const small, arrow, label, words = vg.Length(58), vg.Length(14), vg.Length(12), vg.Length(56)
-	large := min((c.Max.X-c.Min.X-words)/2, frameworkSide)
-	y := c.Max.Y - frameworkHead
-	at := func(share, width, height vg.Length) vg.Rectangle {
-		x := c.Min.X + share*(c.Max.X-c.Min.X-width)
-		return rect(x, y-height, x+width, y)
-	}
-	p.stacked = true
-	p.images, p.network, p.f = at(0, small, small), at(0.5, small, small), at(1, small, small)
-	y -= small + arrow + frameworkHead
-	p.triplets, p.s = at(0, small, small), at(1, small, small)
-	y -= small + label + arrow
-	for _, line := range []*[2]vg.Rectangle{&p.start, &p.m, &p.g} {
-		y -= frameworkHead
-		line[0], line[1] = at(0, large, large), at(1, large, large)
-		y -= large + arrow + 2
-	}
-	y -= frameworkHead
-	p.stages = at(0.5, frameworkSide, 70)
-	for way, x := range []vg.Length{p.stages.Min.X - 5, p.stages.Max.X + 5} {
-		p.back[way] = []vg.Point{pt(center(p.g[way]).X, p.g[way].Min.Y-3), pt(x, p.stages.Max.Y-20)}
-	}
-	from, loss, rule := p.triplets, p.start[0], p.start[1]
-	end, right := rule.Max.Y+frameworkHead, from.Max.X+22
-	p.to[0] = []vg.Point{pt(center(loss).X, from.Min.Y-3), pt(center(loss).X, end-1)}
-	p.to[1] = []vg.Point{pt(from.Max.X+3, from.Min.Y+14), pt(right, from.Min.Y+14), pt(right, end+9),
-		pt(center(rule).X, end+9), pt(center(rule).X, end-1)}
-	return p
-}
-
-func (f frameworkPicture) draw(c draw.Canvas, p frameworkPlan) {
-	in := func(r vg.Rectangle) draw.Canvas {
+	cell := func(column, line vg.Length) draw.Canvas {
+		x, y := c.Min.X+column*step, c.Max.Y-line*row-15
 		part := c
-		part.Rectangle = r
+		part.Rectangle = rect(x, y-frameworkSide, x+frameworkSide, y)
 		return part
 	}
-	n, dim := len(f.Labels), f.Dim
-	sizes := func(rows, columns int) string { return fmt.Sprintf("%d × %d", rows, columns) }
 
 	// The forward pass.
-	f.images(in(p.images))
-	f.network(in(p.network))
-	frameworkHeat(in(p.f), n, dim, f.F, true)
-	frameworkHeat(in(p.s), n, n, f.S, false)
-	classLines(in(p.s), f.Labels)
-	f.mined(in(p.s))
-	f.diagram(in(p.triplets))
-	frameworkTitle(in(p.images), ink, "$\\mathbf{X}$, a batch", fmt.Sprintf("%d images", n))
-	frameworkTitle(in(p.network), ink, "network $f_\\theta$", "")
-	frameworkTitle(in(p.f), ink, "$\\mathbf{f}$", sizes(n, dim))
-	frameworkTitle(in(p.s), ink, "$S = \\mathbf{f}\\,\\mathbf{f}^T$", sizes(n, n))
-	frameworkTitle(in(p.triplets), ink, "triplets", fmt.Sprint(len(f.Triplets)))
+	images, network, embeddings, similarities, triplets := cell(0, 0), cell(1, 0), cell(2, 0), cell(3, 0), cell(4, 0)
+	f.images(images)
+	f.network(network)
+	frameworkHeat(embeddings, n, dim, f.F, true)
+	frameworkHeat(similarities, n, n, f.S, false)
+	classLines(similarities, f.Labels)
+	f.mined(similarities)
+	f.diagram(triplets)
+	frameworkTitle(images, ink, "$\\mathbf{X}$, a batch", fmt.Sprintf("%d images", n))
+	frameworkTitle(network, ink, "network $f_\\theta$", "")
+	frameworkTitle(embeddings, ink, "$\\mathbf{f}$", fmt.Sprintf("%d × %d", n, dim))
+	frameworkTitle(similarities, ink, "$S = \\mathbf{f}\\,\\mathbf{f}^T$", fmt.Sprintf("%d × %d", n, n))
+	frameworkTitle(triplets, ink, "triplets", fmt.Sprint(len(f.Triplets)))
 	note := aligned(style(frameworkText, quiet), text.XCenter, text.YTop)
-	marks := Markup("○ positive, × negative")
-	if at := pt(center(p.s).X, p.s.Min.Y-3); p.stacked {
-		write(c, aligned(note, text.XRight, text.YTop), p.s.Max.X, at.Y, marks)
-	} else {
-		write(c, note, at.X, at.Y, marks)
-	}
-	for i, to := range []vg.Rectangle{p.network, p.f, p.s, p.triplets} {
-		from := []vg.Rectangle{p.images, p.network, p.f, p.s}[i]
-		frameworkArrow(c, from, to, ink, []Markup{"", "L2", "", "mine"}[i])
-	}
+	write(c, note, similarities.Center().X, similarities.Min.Y-3, "○ positive, × negative")
+	frameworkArrow(images, network, ink, "")
+	frameworkArrow(network, embeddings, ink, "L2")
+	frameworkArrow(embeddings, similarities, ink, "")
+	frameworkArrow(similarities, triplets, ink, "mine")
 
-	// The two ways back.
+	// The two ways back, which end at the network.
+	stages := cell(1, 1.5)
 	for way, k := range []struct {
 		color                 color.NRGBA
 		m, g                  []float32
@@ -260,45 +174,37 @@ func (f frameworkPicture) draw(c draw.Canvas, p frameworkPlan) {
 			`$\partial L/\partial\mathbf{f}$`, f.formula, "autodiff"},
 		{surgeryColor, f.M, f.G, f.parts, "$M$", "$G = M\\,\\mathbf{f}$", f.bars, "scatter"},
 	} {
-		frameworkHeat(in(p.m[way]), n, n, k.m, true)
-		classLines(in(p.m[way]), f.Labels)
-		frameworkHeat(in(p.g[way]), n, dim, k.g, true)
-		k.start(in(p.start[way]))
-		frameworkTitle(in(p.start[way]), k.color, k.title, "")
-		frameworkTitle(in(p.m[way]), k.color, k.mTitle, "")
-		frameworkTitle(in(p.g[way]), k.color, k.gTitle, "")
-		frameworkArrow(c, p.start[way], p.m[way], k.color, k.how)
-		frameworkArrow(c, p.m[way], p.g[way], k.color, "$\\cdot\\,\\mathbf{f}$")
+		line := vg.Length(way + 1)
+		start, m, g := cell(4, line), cell(3, line), cell(2, line)
+		frameworkHeat(m, n, n, k.m, true)
+		classLines(m, f.Labels)
+		frameworkHeat(g, n, dim, k.g, true)
+		k.start(start)
+		frameworkTitle(start, k.color, k.title, "")
+		frameworkTitle(m, k.color, k.mTitle, "")
+		frameworkTitle(g, k.color, k.gTitle, "")
+		frameworkArrow(start, m, k.color, k.how)
+		frameworkArrow(m, g, k.color, "$\\cdot\\,\\mathbf{f}$")
+		arrow(c, pt(g.Min.X-3, g.Center().Y),
+			pt(stages.Max.X+4, stages.Center().Y+frameworkSide*vg.Length(0.22-0.44*float64(way))), stroke(k.color, 1.5))
 	}
-	for i, line := range [][2]vg.Rectangle{p.m, p.g} {
-		times, to := number(f.Constant), Scientific([]float64{f.DifferenceM, f.DifferenceG}[i])
-		if p.stacked {
-			at := center(rect(line[0].Max.X, line[0].Min.Y, line[1].Min.X, line[0].Max.Y))
-			write(c, aligned(note, text.XCenter, text.YCenter), at.X, at.Y, fmt.Sprintf("= %s ×,\nto %s", times, to))
-		} else {
-			write(c, note, center(line[0]).X, line[0].Min.Y-3, fmt.Sprintf("= %s × below, to %s", times, to))
-		}
+	for i, difference := range []float64{f.DifferenceM, f.DifferenceG} {
+		at := cell(vg.Length(3-i), 1)
+		write(c, note, at.Center().X, at.Min.Y-3,
+			fmt.Sprintf("= %s × below, to %s", number(f.Constant), Scientific(difference)))
 	}
+	f.stages(stages)
+	frameworkTitle(stages, ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
+	write(c, aligned(style(frameworkText, ink), text.XCenter, text.YCenter), (stages.Max.X+cell(2, 1).Min.X)/2,
+		stages.Center().Y, "back")
+	f.legend(c, stages.Max.Y+34)
 
-	// Both ways end at the network.
-	f.stages(in(p.stages))
-	frameworkTitle(in(p.stages), ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
-	lines := func(of [2][]vg.Point) {
-		for way, line := range of {
-			l, last := stroke([]color.Color{lossColor, surgeryColor}[way], 1.5), len(line)-1
-			if last > 1 {
-				c.StrokeLines(l, line[:last])
-			}
-			arrow(c, line[last-1], line[last], l)
-		}
-	}
-	lines(p.back)
-	if p.beside() {
-		write(c, aligned(style(frameworkText, ink), text.XCenter, text.YCenter),
-			(p.stages.Max.X+p.g[0].Min.X)/2, center(p.stages).Y, "back")
-	}
-	f.legend(c, p)
-	lines(p.to)
+	// From the triplets to the loss and, around it, to the rule.
+	down, end := pt(triplets.Max.X-18, triplets.Min.Y-12), triplets.Center().Y-2*row
+	arrow(c, down, down.Sub(pt(0, 18)), stroke(lossColor, 1.5))
+	c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{{X: triplets.Max.X + 1, Y: triplets.Center().Y},
+		{X: right + 11, Y: triplets.Center().Y}, {X: right + 11, Y: end}})
+	arrow(c, pt(right+11, end), pt(triplets.Max.X+1, end), stroke(surgeryColor, 1.5))
 }
 
 // frameworkTitle writes a title above a panel, with a note at the right if there is room.
@@ -311,20 +217,14 @@ func frameworkTitle(c draw.Canvas, color color.Color, title, note Markup) {
 	}
 }
 
-// frameworkArrow draws an arrow between two panels that are beside or above each other, with a label.
-func frameworkArrow(c draw.Canvas, from, to vg.Rectangle, color color.Color, label Markup) {
-	a, b := pt(from.Max.X+4, center(from).Y), pt(to.Min.X-4, center(from).Y)
-	at, s := center(vg.Rectangle{Min: a, Max: b}), aligned(style(frameworkText, color), text.XCenter, text.YBottom)
-	switch {
-	case from.Min.Y > to.Max.Y:
-		a, b = pt(center(to).X, from.Min.Y-3), pt(center(to).X, to.Max.Y+frameworkHead-1)
-		at, s = center(vg.Rectangle{Min: a, Max: b}).Add(pt(6, -8)), aligned(s, text.XLeft, text.YCenter)
-	case from.Min.X > to.Min.X:
+// frameworkArrow draws an arrow between two panels that are beside each other, with a label.
+func frameworkArrow(from, to draw.Canvas, color color.Color, label Markup) {
+	a, b := pt(from.Max.X+4, from.Center().Y), pt(to.Min.X-4, from.Center().Y)
+	if from.Min.X > to.Min.X {
 		a.X, b.X = from.Min.X-4, to.Max.X+4
-		at = center(vg.Rectangle{Min: a, Max: b})
 	}
-	arrow(c, a, b, stroke(color, 1.5))
-	write(c, s, at.X, at.Y+5, label)
+	arrow(from, a, b, stroke(color, 1.5))
+	write(from, aligned(style(frameworkText, color), text.XCenter, text.YBottom), (a.X+b.X)/2, a.Y+5, label)
 }
 
 // frameworkHeat draws a matrix as a heat map. The scale of a signed matrix is symmetric about zero; any other runs from
@@ -471,39 +371,23 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 	}
 }
 
-// legend explains the colors: beside or above the stages, or in two columns below them.
-func (f frameworkPicture) legend(c draw.Canvas, p frameworkPlan) {
-	x, y := c.Min.X, p.stages.Max.Y+34
-	switch {
-	case p.stacked:
-		y = p.stages.Min.Y - 42
-	case !p.beside():
-		y = p.g[0].Max.Y + 4
-	}
-	top := y
+// legend explains the colors, from y down.
+func (f frameworkPicture) legend(c draw.Canvas, y vg.Length) {
+	plain := aligned(style(frameworkText, ink), text.XLeft, text.YTop)
 	for _, l := range []struct {
 		color color.NRGBA
-		bold  bool
-		text  Markup
+		text.Style
+		text Markup
 	}{
-		{lossColor, true, "a loss, differentiated"}, {lossColor, false,
-			"$L$ → $\\partial L/\\partial\\mathbf{f}$ by autodiff"},
-		{},
-		{surgeryColor, true, "gradient surgery"}, {surgeryColor, false, "direction × pair weight"},
-		{surgeryColor, false, "× triplet weight"}, {},
-		{ink, false, "both: $\\theta$ ← $\\theta-η\\,\\partial L/\\partial\\theta$"},
+		{lossColor, bold(plain), "a loss, differentiated"},
+		{lossColor, plain, "$L$ → $\\partial L/\\partial\\mathbf{f}$ by autodiff"}, {},
+		{surgeryColor, bold(plain), "gradient surgery"}, {surgeryColor, plain, "direction × pair weight"},
+		{surgeryColor, plain, "× triplet weight"}, {},
+		{ink, plain, "both: $\\theta$ ← $\\theta-η\\,\\partial L/\\partial\\theta$"},
 	} {
-		s := aligned(style(frameworkText, l.color), text.XLeft, text.YTop)
-		if l.bold {
-			s = bold(s)
+		if l.Color = l.color; l.text != "" {
+			write(c, l.Style, c.Min.X, y, l.text)
 		}
-		if l.bold && p.stacked && y < top {
-			x, y = c.Center().X+10, top
-		}
-		if l.color == ink && p.stacked {
-			x, y = c.Min.X, y+frameworkText+4
-		}
-		write(c, s, x, y, l.text)
 		y -= frameworkText + 4
 	}
 }

@@ -36,31 +36,12 @@ var gridFrames = []struct {
 const (
 	gridLeft, gridGap            = vg.Length(48), vg.Length(9) // For the pair labels, at least; between directions.
 	gridLong                     = vg.Length(110)              // For any label, at most.
-	gridTitle, gridHead          = vg.Length(16), vg.Length(18)
-	gridKey, gridLeast, gridMost = vg.Length(20), vg.Length(20), vg.Length(31) // Of the legend; the width of a cell.
+	gridTitle, gridHead, gridKey = vg.Length(16), vg.Length(18), vg.Length(20)
+	gridWide, gridHigh           = vg.Length(31), vg.Length(17) // A cell.
 )
 
-// gridBlocks is a data set in blocks, some of them side by side, with cells of a size. A narrow picture has its color
-// bar below, and the triplet weights under the last block of a column alone.
-type gridBlocks struct {
-	GridSet
-	across        int
-	left          vg.Length // For the pair labels.
-	wide, high    vg.Length
-	narrow        bool
-	between, foot vg.Length // From a block to the one below it; under the last one.
-}
-
-// within returns the layout that has room within a width, of two blocks side by side at most: a notebook's page has no
-// room for more.
-func (s GridSet) within(width, left vg.Length) gridBlocks {
-	room := width - 2*margin - left
-	n := min(len(s.Directions), 2)
-	if cells := (room - barRoom - 8 - gridGap*vg.Length(n-1)) / vg.Length(n*len(s.Triplets)); cells >= gridLeast {
-		return gridBlocks{s, n, left, min(cells, gridMost), 17, false, s.names(), s.names()}
-	}
-	return gridBlocks{s, 1, left, min(room/vg.Length(len(s.Triplets)), gridMost), 12, true, 2, s.names() + 30}
-}
+// across returns how many blocks stand side by side: two at most, a notebook's page has no room for more.
+func (s GridSet) across() int { return min(len(s.Directions), 2) }
 
 // GridMap draws the full grid as a heat map of Recall@1. It has a block for each data set and direction, two of them
 // side by side, in which a row is a pair weight and a column a triplet weight. Each data set has its own color scale.
@@ -72,7 +53,7 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 		return nil, fmt.Errorf("grid: no data set, want at least one")
 	}
 	var words strings.Builder
-	own, long := vg.Length(0), gridLeft // Of the picture, and of the pair labels.
+	room, left := vg.Length(0), gridLeft // Of the blocks, and of the pair labels.
 	for _, s := range sets {
 		if len(s.Directions) == 0 || len(s.Pairs) == 0 || len(s.Triplets) == 0 {
 			return nil, fmt.Errorf("grid on %s: %d directions, %d pair weights and %d triplet weights, want some of each",
@@ -82,52 +63,47 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 			return nil, fmt.Errorf("grid on %s: %d marks, want at most %d", s.Data, len(s.Marks), len(gridFrames))
 		}
 		words.WriteString(s.words())
-		blocks := vg.Length(min(len(s.Directions), 2))
-		long = min(widest(printed(style(tickSize, ink)), long-5, s.Pairs, PairLabel)+5, gridLong)
-		own = max(own, blocks*(gridMost*vg.Length(len(s.Triplets))+gridGap)-gridGap+barRoom+8)
+		left = min(widest(style(tickSize, ink), left-5, s.Pairs, PairLabel)+5, gridLong)
+		room = max(room, vg.Length(s.across())*(gridWide*vg.Length(len(s.Triplets))+gridGap)-gridGap+barRoom+8)
 	}
-	own = max(own, gridLegend(sets, vg.Length(math.Inf(1))).reach)
-	return laid(long+own+2*margin, func(width vg.Length) *Figure {
-		left := min(long, max(gridLeft, 0.3*width))
-		key := gridLegend(sets, width-2*margin-left)
-		head := gridKey + key.end.Y
-		height := head + noteRoom(provenance)
-		for _, s := range sets {
-			height += s.within(width, left).height()
-		}
-		return &Figure{
-			Width: width, Height: height + 2*margin,
-			Alt: "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns " +
-				"triplet weights." + words.String(),
-			Provenance: provenance,
-			panels: func(c draw.Canvas) {
-				key.draw(c, pt(c.Min.X+left, c.Max.Y-8))
-				top := c.Max.Y - head
-				for _, s := range sets {
-					blocks := s.within(width, left)
-					blocks.draw(c, top)
-					top -= blocks.height()
-				}
-			},
-		}
-	}), nil
+	key := gridLegend(sets)
+	head := gridKey + key.end.Y
+	height := head + noteRoom(provenance)
+	for _, s := range sets {
+		height += s.height()
+	}
+	return &Figure{
+		Width: left + max(room, key.reach) + 2*margin, Height: height + 2*margin,
+		Alt: "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns " +
+			"triplet weights." + words.String(),
+		Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			c.Min.X += left
+			key.draw(c, pt(c.Min.X, c.Max.Y-8))
+			c.Max.Y -= head
+			for _, s := range sets {
+				s.draw(c, left)
+				c.Max.Y -= s.height()
+			}
+		},
+	}, nil
 }
 
 // cell returns the place of a rule, from the top left corner of the data set's blocks.
-func (s gridBlocks) cell(block, row, column int) vg.Rectangle {
-	x := s.left + vg.Length(block%s.across)*(gridGap+s.wide*vg.Length(len(s.Triplets))) + s.wide*vg.Length(column)
-	y := -gridTitle - vg.Length(block/s.across)*(gridHead+s.high*vg.Length(len(s.Pairs))+s.between) - gridHead -
-		s.high*vg.Length(row)
-	return rect(x, y-s.high, x+s.wide, y)
+func (s GridSet) cell(block, row, column int) vg.Rectangle {
+	x := vg.Length(block%s.across())*(gridGap+gridWide*vg.Length(len(s.Triplets))) + gridWide*vg.Length(column)
+	y := -gridTitle - vg.Length(block/s.across())*(gridHead+gridHigh*vg.Length(len(s.Pairs))+s.names()) - gridHead -
+		gridHigh*vg.Length(row)
+	return rect(x, y-gridHigh, x+gridWide, y)
 }
 
 // names returns the room of the names of triplet weights.
 func (s GridSet) names() vg.Length {
-	return min(widest(printed(style(tickSize, ink)), 50-9, s.Triplets, TripletLabel)+9, gridLong)
+	return min(widest(style(tickSize, ink), 50-9, s.Triplets, TripletLabel)+9, gridLong)
 }
 
-func (s gridBlocks) height() vg.Length {
-	return s.foot - s.cell(len(s.Directions)-1, len(s.Pairs)-1, 0).Min.Y
+func (s GridSet) height() vg.Length {
+	return s.names() - s.cell(len(s.Directions)-1, len(s.Pairs)-1, 0).Min.Y
 }
 
 // scale returns the color scale, which is none without scores, and whether scores below it are cut.
@@ -187,9 +163,9 @@ func (s GridSet) words() string {
 	return out + "."
 }
 
-// gridLegend returns the legend of a width: the names of the frames, which all data sets share.
-func gridLegend(sets []GridSet, width vg.Length) legend {
-	l := legend{width: width, mark: 21, after: 18, line: 14}
+// gridLegend returns the legend: the names of the frames, which all data sets share.
+func gridLegend(sets []GridSet) legend {
+	l := legend{width: vg.Length(math.Inf(1)), mark: 21, after: 18, line: 14}
 	entry := func(name string, paint func(c draw.Canvas, r vg.Rectangle)) {
 		l.add(name, func(c draw.Canvas, at vg.Point) { paint(c, rect(at.X, at.Y-5, at.X+16, at.Y+5)) })
 	}
@@ -214,10 +190,11 @@ func gridLegend(sets []GridSet, width vg.Length) legend {
 	return l
 }
 
-func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {
+// draw draws the data set from the top left corner of its blocks, with labels in some room at their left.
+func (s GridSet) draw(c draw.Canvas, left vg.Length) {
 	scale, cut := s.scale()
-	cell := func(block, row, column int) vg.Rectangle { return s.cell(block, row, column).Add(pt(c.Min.X, top)) }
-	write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X, top-1, s.Data)
+	cell := func(block, row, column int) vg.Rectangle { return s.cell(block, row, column).Add(pt(c.Min.X, c.Max.Y)) }
+	write(c, aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), c.Min.X-left, c.Max.Y-1, s.Data)
 	lastRow, lastColumn := len(s.Pairs)-1, len(s.Triplets)-1
 	value := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
 	name := aligned(style(tickSize, ink), text.XRight, text.YCenter)
@@ -226,8 +203,8 @@ func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {
 		write(c, aligned(style(labelSize, ink), text.XCenter, text.YBottom),
 			(first.Min.X+last.Max.X)/2, first.Max.Y+6, DirectionLabel(direction))
 		for i, pair := range s.Pairs {
-			if b%s.across == 0 {
-				write(c, name, cell(b, i, 0).Min.X-5, center(cell(b, i, 0)).Y, fitted(name, PairLabel(pair), s.left-5+1e-6))
+			if b%s.across() == 0 {
+				write(c, name, c.Min.X-5, center(cell(b, i, 0)).Y, fitted(name, PairLabel(pair), left-5+1e-6))
 			}
 			for j, triplet := range s.Triplets {
 				r := cell(b, i, j)
@@ -247,9 +224,6 @@ func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {
 			}
 		}
 		for j, triplet := range s.Triplets {
-			if s.narrow && b < len(s.Directions)-1 {
-				break
-			}
 			at := cell(b, lastRow, j)
 			label := name
 			label.Rotation = math.Pi / 2
@@ -271,17 +245,11 @@ func (s gridBlocks) draw(c draw.Canvas, top vg.Length) {
 	}
 	data := c
 	data.Min = cell(len(s.Directions)-1, lastRow, 0).Min
-	data.Max = cell(min(len(s.Directions), s.across)-1, 0, lastColumn).Max
-	note := aligned(style(noteSize, quiet), text.XCenter, text.YTop)
-	at := pt(data.Max.X+13, data.Min.Y-3)
-	if s.narrow {
-		data.Min.Y -= s.names()
-		note.XAlign, at = text.XRight, data.Min.Sub(pt(5, 18))
-	}
+	data.Max = cell(s.across()-1, 0, lastColumn).Max
 	if cut {
-		write(c, note, at.X, at.Y, "and less")
+		write(c, aligned(style(noteSize, quiet), text.XCenter, text.YTop), data.Max.X+13, data.Min.Y-3, "and less")
 	}
-	scale.draw(data, c, s.narrow)
+	scale.draw(data, c)
 }
 
 // gridFrame draws a frame with a light border, which keeps it visible on every color.

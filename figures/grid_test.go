@@ -61,8 +61,8 @@ func TestGridMap(t *testing.T) {
 	sets[0].Triplets = append(slices.Clone(gridLevels[2]), "own-weight-of-triplets+sc1")
 	if f, err = GridMap(sets, somewhere); err != nil || f.Height <= height {
 		t.Errorf("with a long name: %v", err)
-	} else if on, err := f.probe(); err != nil || on.collisions > 0 {
-		t.Errorf("with a long name: %d labels are cut, %v", on.collisions, err)
+	} else if n := collisions(f); n > 0 {
+		t.Errorf("with a long name: %d labels are cut", n)
 	}
 	sets[0].Triplets = gridLevels[2]
 	sets[0].Scores = nil // Nothing there yet.
@@ -75,8 +75,8 @@ func TestGridMap(t *testing.T) {
 		Scores: sets[1].Scores, Marks: marks}}
 	if f, err := GridMap(few, ""); err != nil {
 		t.Error(err)
-	} else if on, err := f.probe(); err != nil || f.Width < 300 || on.collisions != 0 {
-		t.Errorf("a small grid, %v wide: %d texts collide or are cut, %v", f.Width, on.collisions, err)
+	} else if n := collisions(f); f.Width < 300 || n > 0 {
+		t.Errorf("a small grid, %v wide: %d texts collide or are cut", f.Width, n)
 	}
 	sets[0].Marks = append(marks, marks...)
 	for _, bad := range [][]GridSet{nil, {{Data: "x"}}, sets} {

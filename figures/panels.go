@@ -367,12 +367,6 @@ func inLines(s text.Style, label Markup, most, width vg.Length) Markup {
 
 // columns splits a canvas into columns of the given relative widths with gaps between them.
 func columns(c draw.Canvas, gap vg.Length, widths ...float64) (out []draw.Canvas) {
-	if lines, across := wrapped(c, len(widths)); len(lines) > 1 {
-		for _, line := range lines {
-			out = append(out, columns(line, gap, append(slices.Clone(widths), equal(across)...)[len(out):][:across]...)...)
-		}
-		return out[:len(widths)]
-	}
 	total := 0.0
 	for _, w := range widths {
 		total += w
@@ -435,15 +429,6 @@ type square struct {
 
 // squares draws a row of plots whose data areas are equal, as large as they can be.
 func squares(c draw.Canvas, plots []square) {
-	if s := styledBy(c.Canvas); s != nil {
-		s.square = true
-	}
-	if lines, across := wrapped(c, len(plots)); len(lines) > 1 {
-		for i, line := range lines {
-			squares(line, plots[i*across:min((i+1)*across, len(plots))])
-		}
-		return
-	}
 	around := make([]vg.Rectangle, len(plots)) // The space of each plot outside its data area.
 	room, side := c.Max.X-c.Min.X, c.Max.Y-c.Min.Y
 	for i, p := range plots {
@@ -461,7 +446,7 @@ func squares(c draw.Canvas, plots []square) {
 		x = part.Max.X + p.after
 		drawPlot(p.Plot, part)
 		if p.bar != nil {
-			p.bar.draw(p.DataCanvas(part), part, false)
+			p.bar.draw(p.DataCanvas(part), part)
 		}
 	}
 }

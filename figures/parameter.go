@@ -46,22 +46,19 @@ func OverParameter(provenance string, parameter Markup, lines ...ParameterLine) 
 	if len(words) == 0 {
 		return fail("there is none")
 	}
-	own := vg.Points(330 + 5*float64(longest) + 6)
-	return laid(own, func(width vg.Length) *Figure {
-		room := min(own-330, 0.4*width)
-		p := newPlot("", parameter, "Recall@1, %")
-		overValues(p, lines, room-4, func(i int) look {
-			return look{color: trainingColor(i), shape: flowShapes[i%len(flowShapes)]}
-		})
-		return &Figure{
-			Width: width, Height: 230 * min(max(width/own, 0.75), 1), Provenance: provenance,
-			Alt: fmt.Sprintf("Recall@1 over %s. %s.", Plain(parameter), strings.Join(words, "; ")),
-			panels: func(c draw.Canvas) {
-				c.Max.X -= room
-				drawPlot(p, c)
-			},
-		}
-	}), nil
+	room := vg.Points(5*float64(longest) + 6)
+	p := newPlot("", parameter, "Recall@1, %")
+	overValues(p, lines, room-4, func(i int) look {
+		return look{color: trainingColor(i), shape: flowShapes[i%len(flowShapes)]}
+	})
+	return &Figure{
+		Width: 330 + room, Height: 230, Provenance: provenance,
+		Alt: fmt.Sprintf("Recall@1 over %s. %s.", Plain(parameter), strings.Join(words, "; ")),
+		panels: func(c draw.Canvas) {
+			c.Max.X -= room
+			drawPlot(p, c)
+		},
+	}, nil
 }
 
 // overValues adds lines to a plot with names in some room at its right, and scales its axes to them: that of the values

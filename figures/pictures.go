@@ -57,47 +57,32 @@ func (p *Pictures) plan(l sheetPlan) *Pictures {
 	for _, row := range p.rows {
 		most = max(most, len(row))
 	}
-	first, own := *p.Figure, l
-	p.Figure = laid(2*margin+l.width(l.columns, most), func(width vg.Length) *Figure {
-		f, l, n, room := first, own, most, width-2*margin+1e-6
-		if tight := (width-2*margin)/vg.Length(most) - sheetSide; tight >= 1.5 && l.width(1, n) > room {
-			l.afterFirst, l.gap, l.last = 2*tight, tight, 0
-		}
-		columns := l.columns
-		for ; columns > 1 && l.width(columns, n) > room; columns-- {
-		}
-		for ; n > 2 && l.width(1, n) > room; n-- { // The rest of a row goes on below its second picture.
-		}
-		high := vg.Length((most+n-3)/(n-1))*sheetRow + l.under
-		lines := (len(p.rows) + columns - 1) / columns
-		f.Width, f.Height = width, 2*margin+l.head+vg.Length(lines)*high+noteRoom(p.Provenance)
-		f.panels = func(c draw.Canvas) {
-			head := aligned(bold(style(l.headSize, ink)), text.XLeft, text.YTop)
-			for i, pictures := range p.rows {
-				column, line := i%columns, i/columns
-				if l.down {
-					column, line = i/lines, i%lines
+	lines, high := (len(p.rows)+l.columns-1)/l.columns, sheetRow+l.under
+	p.Width, p.Height = 2*margin+l.width(l.columns, most), 2*margin+l.head+vg.Length(lines)*high+noteRoom(p.Provenance)
+	p.panels = func(c draw.Canvas) {
+		head := aligned(bold(style(l.headSize, ink)), text.XLeft, text.YTop)
+		for i, pictures := range p.rows {
+			column, line := i%l.columns, i/l.columns
+			if l.down {
+				column, line = i/lines, i%lines
+			}
+			left, top := c.Min.X+vg.Length(column)*(l.width(1, most)+l.between), c.Max.Y-l.head-vg.Length(line)*high
+			if p.rule {
+				x := left + sheetSide + l.afterFirst/2
+				c.StrokeLine2(stroke(faint, 1), x, top, x, top-sheetSide)
+			}
+			for k, picture := range pictures {
+				at := pt(left, top-sheetSide)
+				if k > 0 {
+					at.X += sheetSide + l.afterFirst + vg.Length(k-1)*(sheetSide+l.gap)
 				}
-				left, top := c.Min.X+vg.Length(column)*(l.width(1, n)+l.between), c.Max.Y-l.head-vg.Length(line)*high
-				if p.rule {
-					x := left + sheetSide + l.afterFirst/2
-					c.StrokeLine2(stroke(faint, 1), x, top, x, top-high+sheetRow+l.under-sheetSide)
+				if line == 0 && k < len(p.heads) {
+					write(c, head, at.X, c.Max.Y, p.heads[k])
 				}
-				for k, picture := range pictures {
-					at := pt(left, top-sheetSide)
-					if k > 0 {
-						at.X += sheetSide + l.afterFirst + vg.Length((k-1)%(n-1))*(sheetSide+l.gap)
-						at.Y -= vg.Length((k-1)/(n-1)) * sheetRow
-					}
-					if line == 0 && k < len(p.heads) {
-						write(c, head, at.X, c.Max.Y, p.heads[k])
-					}
-					picture.draw(c, at)
-				}
+				picture.draw(c, at)
 			}
 		}
-		return &f
-	})
+	}
 	return p
 }
 

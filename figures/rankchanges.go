@@ -2,7 +2,6 @@ package figures
 
 import (
 	"math"
-	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot/text"
@@ -52,17 +51,12 @@ func (s RankSet) draw(c draw.Canvas, rules int) {
 			"no rate has been chosen on held-out classes yet")
 		return
 	}
-	number, side := aligned(style(tickSize, ink), text.XCenter, text.YCenter), vg.Length(84) // For the labels.
-	narrow := c.Max.X-c.Min.X < 300
-	if narrow {
-		side = min(widest(number, 0, s.Rules, func(r Placed) Markup { return r.Label })+box, (c.Max.X-c.Min.X)/2-37)
-	}
+	number := aligned(style(tickSize, ink), text.XCenter, text.YCenter)
+	labels := widest(number, 0, s.Rules, func(r Placed) Markup { return r.Label })
+	side := min(labels+box, (c.Max.X-c.Min.X)/2-37) // For the labels.
 	xs := []vg.Length{c.Min.X + side, c.Center().X, c.Max.X - side}
 	heads := aligned(style(noteSize, quiet), text.XCenter, text.YTop)
-	for i, head := range []Markup{"the paper's", "chosen on test", "on held-out classes"} {
-		if k := strings.LastIndex(head, " "); narrow {
-			head = head[:k] + "\n" + head[k+1:]
-		}
+	for i, head := range []Markup{"the\npaper's", "chosen on\ntest", "on held-out\nclasses"} {
 		if i > 0 || s.Paper {
 			write(c, heads, xs[i], c.Max.Y-18, head)
 		}

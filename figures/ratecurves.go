@@ -110,17 +110,6 @@ func rateKeys(sets []RateSet) []keyed {
 
 // drawLine draws plots in a row that has room for n of them. Their data areas have the same size.
 func drawLine(c draw.Canvas, plots []*plot.Plot, n int, gap vg.Length) {
-	if lines, across := wrapped(c, n); len(lines) > 1 {
-		for i := 0; i*across < len(plots); i++ {
-			some := slices.Clone(plots[i*across : min((i+1)*across, len(plots))])
-			if first := *some[0]; first.Y.Label.Text == "" { // It shares the axis of the line, which it now shows.
-				first.Y = plots[0].Y
-				some[0] = &first
-			}
-			drawLine(lines[i], some, across, gap)
-		}
-		return
-	}
 	left, inner := make([]vg.Length, len(plots)), c.Rectangle // inner is as high as the data area of each.
 	outer := make([]vg.Rectangle, len(plots))
 	room := c.Max.X - c.Min.X - gap*vg.Length(n-1)

@@ -111,7 +111,6 @@ const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // fitted cuts a text to a width, with an ellipsis. A formula is closed behind it, and is not cut within a command.
 func fitted(s text.Style, line Markup, width vg.Length) Markup {
-	s = printed(s)
 	if s.Width(line) <= width {
 		return line
 	}

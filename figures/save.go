@@ -86,7 +86,7 @@ func (f *Figure) bytes(format string) (data []byte, err error) {
 	case "svg":
 		return f.svg()
 	case "pdf":
-		if f.style.NoProvenance && f.Provenance != "" {
+		if f.printed && f.Provenance != "" {
 			plain := *f
 			plain.Provenance, plain.Height = "", f.Height-noteRoom(f.Provenance)
 			f = &plain

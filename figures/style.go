@@ -81,9 +81,6 @@ func aligned(s text.Style, x text.XAlignment, y text.YAlignment) text.Style {
 	return s
 }
 
-// printed returns a style that measures text as in a figure for a width, whose least letters are larger.
-func printed(s text.Style) text.Style { s.Handler = outlines{handler().fonts, leastSize}; return s }
-
 func bold(s text.Style) text.Style { s.Font.Weight = xfont.WeightBold; return s }
 
 // newPlot returns an empty plot in the style of this package.

@@ -11,20 +11,18 @@ import (
 	"gonum.org/v1/plot/font/liberation"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // outlines sets [Markup] and draws it as filled outlines. A font that the reader lacks would shift every label of an
 // SVG, and a PDF of gonum/plot has Latin letters only. Embedding one face costs half a megabyte a picture; outlines
 // cost a few kilobytes and look the same everywhere.
-type outlines struct {
-	fonts *font.Cache
-	least vg.Length // No letter is smaller, of scripts neither.
-}
+type outlines struct{ fonts *font.Cache }
 
 var _ text.Handler = outlines{}
 
 // handler returns the handler of all text in this package's figures.
-var handler = sync.OnceValue(func() outlines { return outlines{fonts: font.NewCache(liberation.Collection())} })
+var handler = sync.OnceValue(func() outlines { return outlines{font.NewCache(liberation.Collection())} })
 
 func (h outlines) Cache() *font.Cache { return h.fonts }
 
@@ -41,12 +39,8 @@ func (h outlines) Box(s string, f font.Font) (width, height, depth vg.Length) {
 }
 
 func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
-	of := styledBy(c)
-	if of != nil {
-		if h.least = of.least; of.serif {
-			sty.Font.Variant = "Serif"
-		}
-		sty.Font.Size = max(sty.Font.Size, h.least)
+	if isSerif(c) {
+		sty.Font.Variant = "Serif"
 	}
 	lines := h.Lines(s)
 	e := h.Extents(sty.Font)
@@ -55,7 +49,7 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	if sty.YAlign == text.YBottom {
 		top -= e.Descent // gonum/plot's axes take the bottom for the baseline.
 	}
-	rotated, start := sty.Rotation != 0, at // Only ever by a quarter, to the left.
+	rotated := sty.Rotation != 0
 	if rotated {
 		c.Push()
 		c.Translate(at)
@@ -67,12 +61,6 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	for i, line := range lines {
 		l := h.set(line, sty.Font)
 		origin := pt(at.X+vg.Length(sty.XAlign)*l.width, top-e.Ascent-e.Height*vg.Length(i))
-		if seen := origin; of != nil && strings.TrimSpace(line) != "" {
-			if rotated {
-				seen = start.Add(pt(-origin.Y, origin.X))
-			}
-			of.text(l, seen, sty.Font.Size, rotated)
-		}
 		if path := l.path(origin); len(path) > 0 {
 			c.Fill(path)
 		}
@@ -80,6 +68,21 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	if rotated {
 		c.Pop()
 	}
+}
+
+// serif is a canvas on which text is in Liberation Serif.
+type serif struct{ vg.Canvas }
+
+func isSerif(c vg.Canvas) bool {
+	switch of := c.(type) {
+	case serif:
+		return true
+	case *draw.Canvas:
+		return isSerif(of.Canvas)
+	case draw.Canvas:
+		return isSerif(of.Canvas)
+	}
+	return false
 }
 
 // line is a label after layout: glyphs and bars on a baseline.
@@ -120,7 +123,7 @@ func (h outlines) place(l *line, atoms []atom, f font.Font, size vg.Length, at v
 				from-0.03*size, at.Y+(height-thickness)*size, at.X, at.Y+height*size))
 		}
 		at.X = h.placeText(l, a.text, a.face, f, size, at)
-		end, script := at.X, max(size*scriptSize, h.least)
+		end, script := at.X, size*scriptSize
 		if a.sub != nil {
 			end = max(end, h.place(l, a.sub, f, script, pt(at.X+0.02*size, at.Y+subDrop*size)))
 		}

@@ -22,27 +22,14 @@ type TileLine struct {
 	Kinds []int
 }
 
-// tilePlan is a layout of tiles: the room of the groups' names, the tiles' side, what is from one to the next, how many
-// stand side by side in a line, and how many kinds in a line of the key.
-type tilePlan struct {
-	left, side, step, keyLine vg.Length
-	across, kinds             int
-}
+// The layout of tiles: the picture's width, the room of the groups' names, the tiles' side, what is from one to the
+// next, how many stand side by side, the key's room, and how many kinds it has in a line.
+const (
+	tilesWidth, tilesLeft, tileSide, tileStep   = vg.Length(566), vg.Length(64), vg.Length(12), vg.Length(14)
+	tilesKey, keyLine, tilesBetween, tilesInset = vg.Length(26), vg.Length(17), vg.Length(7), vg.Length(4)
 
-const tilesLeft, tilesKey, tilesBetween, tilesInset = vg.Length(64), vg.Length(26), vg.Length(7), vg.Length(4)
-
-// tilesFor returns the layout of groups for a width. A narrow one has smaller tiles.
-func tilesFor(lines []TileLine, width vg.Length) tilePlan {
-	names := widest(printed(style(tickSize, ink)), tilesLeft-tilesInset, lines, func(l TileLine) Markup { return l.Name })
-	left := min(names+tilesInset, max(tilesLeft, 0.4*width))
-	room := width - 2*margin - left
-	p := tilePlan{left: left, side: 12, step: 14, keyLine: 17, kinds: min(max(int(room/160), 1), 3)}
-	if p.kinds == 1 {
-		p.side, p.step, p.keyLine = 9, 10, 12
-	}
-	p.across = max(int(room/p.step+1e-9), 1)
-	return p
-}
+	tilesAcross, tileKinds = int((tilesWidth - 2*margin - tilesLeft) / tileStep), 3
+)
 
 // Tiles draws a square for each entry of some groups, colored by kind, with the kind's letter so that the picture can
 // be read without colors. The key has the kinds that occur, with their numbers. It returns an error without groups, and
@@ -68,50 +55,45 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 			known = append(known, TileKind{fmt.Sprintf("%s: %d", k.Name, counts[i]), k.Letter, k.Tone})
 		}
 	}
-	return laid(566, func(width vg.Length) *Figure {
-		p := tilesFor(lines, width)
-		key := tilesKey + vg.Length((len(known)+p.kinds-1)/p.kinds-1)*p.keyLine
-		height := 2*margin + key + noteRoom(provenance)
-		for _, l := range lines {
-			height += p.height(l) + tilesBetween
-		}
-		return &Figure{
-			Width: width, Height: height, Alt: alt + ": " + strings.Join(words, ", ") + ".", Provenance: provenance,
-			panels: func(c draw.Canvas) {
-				x, y := c.Min.X+p.left, c.Max.Y-p.side
-				name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
-				for i, k := range known {
-					at := pt(x+vg.Length(i%p.kinds*p.across)*p.step/vg.Length(p.kinds), y-vg.Length(i/p.kinds)*p.keyLine)
-					k.draw(c, at, p.side)
-					at.X += p.side + tilesInset
-					room := (c.Max.X-x)/vg.Length(p.kinds) - p.side - 3*tilesInset
-					write(c, name, at.X, at.Y+p.side/2, fitted(name, k.Name, room))
+	key := tilesKey + vg.Length((len(known)+tileKinds-1)/tileKinds-1)*keyLine
+	height := 2*margin + key + noteRoom(provenance)
+	for _, l := range lines {
+		height += l.height() + tilesBetween
+	}
+	return &Figure{
+		Width: tilesWidth, Height: height, Alt: alt + ": " + strings.Join(words, ", ") + ".", Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			x, y := c.Min.X+tilesLeft, c.Max.Y-tileSide
+			name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+			room := vg.Length(tilesAcross) * tileStep / tileKinds // Of a kind in the key.
+			for i, k := range known {
+				at := pt(x+vg.Length(i%tileKinds)*room, y-vg.Length(i/tileKinds)*keyLine)
+				k.draw(c, at)
+				write(c, name, at.X+tileSide+tilesInset, at.Y+tileSide/2, fitted(name, k.Name, room-tileSide-3*tilesInset))
+			}
+			y = c.Max.Y - key
+			for _, l := range lines {
+				write(c, aligned(name, text.XRight, text.YCenter), x-tilesInset, y-tileSide/2,
+					fitted(name, l.Name, tilesLeft-tilesInset))
+				for i, k := range l.Kinds {
+					kinds[k].draw(c, pt(x+tileStep*vg.Length(i%tilesAcross), y-tileSide-tileStep*vg.Length(i/tilesAcross)))
 				}
-				y = c.Max.Y - key
-				for _, l := range lines {
-					write(c, aligned(name, text.XRight, text.YCenter), x-tilesInset, y-p.side/2,
-						fitted(name, l.Name, p.left-tilesInset))
-					for i, k := range l.Kinds {
-						at := pt(x+p.step*vg.Length(i%p.across), y-p.side-p.step*vg.Length(i/p.across))
-						kinds[k].draw(c, at, p.side)
-					}
-					y -= p.height(l) + tilesBetween
-				}
-			},
-		}
-	}), nil
+				y -= l.height() + tilesBetween
+			}
+		},
+	}, nil
 }
 
 // height returns that of a group.
-func (p tilePlan) height(l TileLine) vg.Length {
-	return p.step * vg.Length(max((len(l.Kinds)+p.across-1)/p.across, 1))
+func (l TileLine) height() vg.Length {
+	return tileStep * vg.Length(max((len(l.Kinds)+tilesAcross-1)/tilesAcross, 1))
 }
 
-func (k TileKind) draw(c draw.Canvas, at vg.Point, side vg.Length) {
-	r := vg.Rectangle{Min: at, Max: at.Add(pt(side, side))}
+func (k TileKind) draw(c draw.Canvas, at vg.Point) {
+	r := vg.Rectangle{Min: at, Max: at.Add(pt(tileSide, tileSide))}
 	if k.Tone.A > 0 {
 		fill(c, r, k.Tone)
 	}
 	outline(c, r, stroke(quiet, 0.4))
-	write(c, aligned(style(noteSize, ink), text.XCenter, text.YCenter), at.X+side/2, at.Y+side/2, k.Letter)
+	write(c, aligned(style(noteSize, ink), text.XCenter, text.YCenter), at.X+tileSide/2, at.Y+tileSide/2, k.Letter)
 }

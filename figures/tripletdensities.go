@@ -40,18 +40,18 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 	}
 	words := []string{"Figure 5. Triplets on the diagram of S_ap and S_an."}
 	least, most, low := math.Inf(1), 0.0, 1.0
-	block := densityBlock{titles: columns, panels: make([][]densityPanel, len(rows))}
+	d := densities{columns: columns, rows: make([][]densityPanel, len(rows))}
 	for i, row := range rows {
-		block.names = append(block.names, row.Title)
+		d.names = append(d.names, row.Title)
 		if len(row.Panels) != len(columns) {
 			return nil, fmt.Errorf("figure 5, %s: %d panels for %d columns; want one for each", Plain(row.Title),
 				len(row.Panels), len(columns))
 		}
-		for j, d := range row.Panels {
-			p := densityPanel{Density: d}
-			if d.Counts != nil {
+		for j, of := range row.Panels {
+			p := densityPanel{Density: of}
+			if of.Counts != nil {
 				var err error
-				if p.side, p.shares, err = d.shares(100); err != nil {
+				if p.side, p.shares, err = of.shares(100); err != nil {
 					return nil, fmt.Errorf("figure 5, %s, %s: %w", Plain(row.Title), Plain(columns[j]), err)
 				}
 			}
@@ -61,148 +61,72 @@ func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (
 					low = min(low, p.similarity(cell%p.side), p.similarity(cell/p.side))
 				}
 			}
-			block.panels[i] = append(block.panels[i], p)
+			d.rows[i] = append(d.rows[i], p)
 			words = append(words, fmt.Sprintf("%s, %s: S_ap above 0.9 in %s, S_an as well in %s.", Plain(row.Title),
-				Plain(columns[j]), percent(d.Edge), percent(d.Corner)))
+				Plain(columns[j]), percent(of.Edge), percent(of.Corner)))
 		}
 	}
-	var colors logBar
 	if low = max(-1, math.Floor(low*10+1e-9)/10); most > 0 {
-		colors = logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps,
+		d.colors = logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps,
 			high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
 	} else { // No panel has triplets.
 		low = 0
 	}
-	own := densities{blocks: []densityBlock{block}, colors: colors, low: low, step: 0.2}
+	d.low = low
 	// Squares are a whole number of PNG pixels wide, so that their edges are sharp.
-	const pixel, beside = vg.Inch / PNGResolution, 2*margin + densityName + densityAxis
+	const pixel = vg.Inch / PNGResolution
 	squares := math.Round((1 - low) / 2 * 100)
-	own.side = pixel * vg.Length(squares*max(1, math.Floor(150/squares/float64(pixel))))
-	figure := func(d densities, width vg.Length) *Figure {
-		return &Figure{Width: width, Height: 2*margin + d.height() + noteRoom(provenance), Alt: strings.Join(words, " "),
-			Provenance: provenance, panels: d.draw}
-	}
-	f := figure(own, beside+vg.Length(len(columns))*(own.side+densityGap)+barRoom)
-	f.lay = func(width vg.Length) *Figure {
-		d := own
-		d.side = (width-beside-barRoom)/vg.Length(len(columns)) - densityGap
-		if d.above = d.side < 130; d.side < 100 { // Too narrow for the numbers; for a color bar beside them, too.
-			side := func(n int) vg.Length { return (width-beside+densityGap)/vg.Length(n) - densityGap }
-			n := len(rows)
-			for n > 1 && side(n) < 77.5 {
-				n--
-			}
-			d = own.turned(n)
-			d.side = side(n)
-		}
-		if float64(d.side)*0.2/(1-low) < 22 {
-			d.step = 0.5
-		}
-		return figure(d, width)
-	}
-	return f, nil
+	d.side = pixel * vg.Length(squares*max(1, math.Floor(150/squares/float64(pixel))))
+	line := d.side + densityGap
+	return &Figure{
+		Width:  2*margin + densityName + densityAxis + vg.Length(len(columns))*line + barRoom,
+		Height: 2*margin + densityTitle + vg.Length(len(rows))*line - densityGap + densityAxis + noteRoom(provenance),
+		Alt:    strings.Join(words, " "), Provenance: provenance, panels: d.draw,
+	}, nil
 }
 
-// densities is a layout of panels.
+// densities are rows of panels that share their axes, with a title above each column and a name beside each row.
 type densities struct {
-	blocks    []densityBlock // Below each other.
-	colors    logBar
-	low, step float64 // The least similarity, and that from tick to tick.
-	side      vg.Length
-	above     bool // Whether the numbers are above the panels.
-	below     bool // Whether the color bar is below them.
-}
-
-// densityBlock is lines of panels that share their axes, with a title above each column and a name beside each line.
-type densityBlock struct {
-	titles, names []Markup
-	panels        [][]densityPanel
+	columns, names []Markup
+	rows           [][]densityPanel
+	colors         logBar
+	low            float64 // The least similarity.
+	side           vg.Length
 }
 
 const (
-	densityGap, densityTitle, densityName = vg.Length(9), vg.Length(21), vg.Length(21)
-	densityAxis, densityNumbers           = vg.Length(36), vg.Length(22)
+	densityGap, densityTitle = vg.Length(9), vg.Length(21)
+	densityName, densityAxis = vg.Length(21), vg.Length(36)
 )
-
-// turned returns the layout whose lines are the columns of the only block, with at most n of its lines side by side.
-func (d densities) turned(n int) densities {
-	of := d.blocks[0]
-	d.blocks, d.above, d.below = nil, true, true
-	for from := 0; from < len(of.names); from += n {
-		to := min(from+n, len(of.names))
-		b := densityBlock{titles: of.names[from:to], names: of.titles, panels: make([][]densityPanel, len(of.titles))}
-		for _, line := range of.panels[from:to] {
-			for j, panel := range line {
-				b.panels[j] = append(b.panels[j], panel)
-			}
-		}
-		d.blocks = append(d.blocks, b)
-	}
-	return d
-}
-
-// line returns the height of a line.
-func (d densities) line() vg.Length {
-	if d.above {
-		return d.side + densityGap + densityNumbers
-	}
-	return d.side + densityGap
-}
-
-func (d densities) height() vg.Length {
-	height := -densityGap
-	for _, b := range d.blocks {
-		height += densityTitle + vg.Length(len(b.panels))*d.line() + densityAxis
-	}
-	if d.below {
-		height += 30
-	}
-	return height
-}
 
 func (d densities) draw(c draw.Canvas) {
 	name := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
 	name.Rotation = math.Pi / 2
-	data, top := c, c.Max.Y
-	for _, b := range d.blocks {
-		top -= densityTitle
-		for i, line := range b.panels {
-			for j, panel := range line {
-				p := newPlot("", "", "")
-				squareAxes(p, d.low, 1, d.step)
-				p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
-				if i == 0 {
-					p.Title.Text = fitted(p.Title.TextStyle, b.titles[j], d.side)
-				}
-				if i < len(b.panels)-1 { // Panels share their axes.
-					p.X.Label.Text, p.X.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
-				}
-				if j > 0 {
-					p.Y.Label.Text, p.Y.Tick.Marker = "", unlabeled(every(d.step, d.low, 1))
-				}
-				if d.above {
-					p.Title.Padding += densityNumbers
-				}
-				p.Add(painter(func(c draw.Canvas, p *plot.Plot, x, y place) {
-					d.panel(c, p, x, y, panel)
-				}))
-				data.Min = pt(c.Min.X+densityName+densityAxis+vg.Length(j)*(d.side+densityGap), top-d.line()+densityGap)
-				data.Max = data.Min.Add(pt(d.side, d.side))
-				drawPlot(p, around(p, c, data.Rectangle))
+	data := c
+	for i, row := range d.rows {
+		for j, panel := range row {
+			p := newPlot("", "", "")
+			squareAxes(p, d.low, 1, 0.2)
+			p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
+			if i == 0 {
+				p.Title.Text = fitted(p.Title.TextStyle, d.columns[j], d.side)
 			}
-			write(c, name, c.Min.X+densityName/2, data.Center().Y, fitted(name, b.names[i], d.line()-densityGap))
-			top -= d.line()
+			if i < len(d.rows)-1 { // Panels share their axes.
+				p.X.Label.Text, p.X.Tick.Marker = "", unlabeled(every(0.2, d.low, 1))
+			}
+			if j > 0 {
+				p.Y.Label.Text, p.Y.Tick.Marker = "", unlabeled(every(0.2, d.low, 1))
+			}
+			p.Add(painter(func(c draw.Canvas, p *plot.Plot, x, y place) { d.panel(c, p, x, y, panel) }))
+			data.Min = pt(c.Min.X+densityName+densityAxis+vg.Length(j)*(d.side+densityGap),
+				c.Max.Y-densityTitle-vg.Length(i)*(d.side+densityGap)-d.side)
+			data.Max = data.Min.Add(pt(d.side, d.side))
+			drawPlot(p, around(p, c, data.Rectangle))
 		}
-		top -= densityAxis
+		write(c, name, c.Min.X+densityName/2, data.Center().Y, fitted(name, d.names[i], d.side))
 	}
-	whole := c // From the first panel to the last one of the longest line.
-	whole.Min = pt(c.Min.X+densityName+densityAxis, data.Min.Y)
-	whole.Max = pt(whole.Min.X+vg.Length(len(d.blocks[0].titles))*(d.side+densityGap)-densityGap,
-		c.Max.Y-densityTitle-d.line()+densityGap+d.side)
-	if d.below {
-		whole.Min.Y -= densityAxis - 8
-	}
-	d.colors.draw(whole, c, d.below)
+	data.Max.Y = c.Max.Y - densityTitle // From the first panel to the last one.
+	d.colors.draw(data, c)
 }
 
 // unlabeled removes the labels of ticks.
@@ -260,11 +184,7 @@ func (d densities) panel(c draw.Canvas, p *plot.Plot, x, y place, of densityPane
 	// The numbers are below the diagonal at low S_ap, where triplets are rare.
 	s := aligned(style(noteSize, ink), text.XRight, text.YCenter)
 	for i, line := range []string{"both > 0.9:  " + percent(of.Corner), "$S_{ap}$ > 0.9:  " + percent(of.Edge)} {
-		at := pt(c.Min.X+0.76*(c.Max.X-c.Min.X), c.Min.Y+8+11*vg.Length(i))
-		if d.above {
-			at = pt(c.Max.X, c.Max.Y+7+10*vg.Length(i))
-		}
-		c.FillText(s, at, line)
+		write(c, s, c.Min.X+0.76*(c.Max.X-c.Min.X), c.Min.Y+8+11*vg.Length(i), line)
 	}
 }
 
@@ -299,8 +219,8 @@ func (b logBar) at(share float64) color.NRGBA {
 	return viridis.at(1 - (step+0.5)/((b.high-b.low)*logSteps))
 }
 
-// draw draws the bar at the right of a data area, or below it.
-func (b logBar) draw(data, c draw.Canvas, below bool) {
+// draw draws the bar at the right of a data area.
+func (b logBar) draw(data, c draw.Canvas) {
 	if b == (logBar{}) {
 		return
 	}
@@ -311,12 +231,8 @@ func (b logBar) draw(data, c draw.Canvas, below bool) {
 			ticks = append(ticks, plot.Tick{Value: (math.Log10(v) - b.low) / (b.high - b.low), Label: number(100*v) + " %"})
 		}
 	}
-	r := drawBar(data, c, below, ticks, func(f float64) color.NRGBA { return b.at(math.Pow(10, b.low+(b.high-b.low)*f)) })
-	s, at := aligned(style(noteSize, ink), text.XCenter, text.YBottom), pt(r.Max.X+8, r.Max.Y+5)
-	if below {
-		s.XAlign, at = text.XRight, pt(r.Min.X-5, r.Min.Y-4)
-	}
+	r := drawBar(data, c, ticks, func(f float64) color.NRGBA { return b.at(math.Pow(10, b.low+(b.high-b.low)*f)) })
 	for i, line := range []string{"per square", "of triplets"} {
-		write(c, s, at.X, at.Y+9*vg.Length(i), line)
+		write(c, aligned(style(noteSize, ink), text.XCenter, text.YBottom), r.Max.X+8, r.Max.Y+5+9*vg.Length(i), line)
 	}
 }

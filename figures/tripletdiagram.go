@@ -384,8 +384,8 @@ func (b bar) at(v float64) color.NRGBA { return b.colors.at((v - b.low) / (b.hig
 // barRoom is the width of a bar with its gap and its numbers.
 const barRoom = vg.Length(42)
 
-// draw draws the bar at the right of a panel's data area, or below it.
-func (b bar) draw(data, panel draw.Canvas, below bool) {
+// draw draws the bar at the right of a panel's data area.
+func (b bar) draw(data, panel draw.Canvas) {
 	if b.colors == nil {
 		return
 	}
@@ -393,45 +393,28 @@ func (b bar) draw(data, panel draw.Canvas, below bool) {
 	for _, v := range roundLevels(b.low, b.high) {
 		ticks = append(ticks, plot.Tick{Value: (v - b.low) / (b.high - b.low), Label: number(v)})
 	}
-	r := drawBar(data, panel, below, ticks, b.colors.at)
-	s := aligned(style(tickSize, ink), text.XCenter, text.YBottom)
-	switch {
-	case b.label == "":
-	case below:
-		write(panel, aligned(s, text.XRight, text.YCenter), r.Min.X-5, center(r).Y, b.label)
-	default:
-		write(panel, s, center(r).X, r.Max.Y+4, b.label)
-	}
+	r := drawBar(data, panel, ticks, b.colors.at)
+	write(panel, aligned(style(tickSize, ink), text.XCenter, text.YBottom), center(r).X, r.Max.Y+4, b.label)
 }
 
-// drawBar draws a color bar at the right of a panel's data area, or below it, and returns its place. Colors and the
-// places of ticks are by the share of its length; ticks outside 0 to 1 are left out.
-func drawBar(data, panel draw.Canvas, below bool, ticks []plot.Tick, colors func(float64) color.NRGBA) vg.Rectangle {
+// drawBar draws a color bar at the right of a panel's data area, and returns its place. Colors and the places of ticks
+// are by the share of its length; ticks outside 0 to 1 are left out.
+func drawBar(data, panel draw.Canvas, ticks []plot.Tick, colors func(float64) color.NRGBA) vg.Rectangle {
 	const gap, width, steps = vg.Length(8), vg.Length(9), 128
-	r, across, down := rect(data.Max.X+gap, data.Min.Y, data.Max.X+gap+width, data.Max.Y), 1, steps
-	if below {
-		r, across, down = rect(data.Min.X, data.Min.Y-gap-width, data.Max.X, data.Min.Y-gap), steps, 1
-	}
-	panel.DrawImage(r, raster(across, down, 1, 1, func(column, row int) color.NRGBA {
-		return colors((float64(column+down-1-row) + 0.5) / steps)
+	r := rect(data.Max.X+gap, data.Min.Y, data.Max.X+gap+width, data.Max.Y)
+	panel.DrawImage(r, raster(1, steps, 1, 1, func(_, row int) color.NRGBA {
+		return colors((float64(steps-1-row) + 0.5) / steps)
 	}))
-	s, last := aligned(style(tickSize, ink), text.XLeft, text.YCenter), math.Inf(-1)
+	s, last := aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Length(math.Inf(-1))
 	for _, t := range ticks {
 		if t.Value < 0 || t.Value > 1 {
 			continue
 		}
-		at := pt(r.Max.X, r.Min.Y+(r.Max.Y-r.Min.Y)*vg.Length(t.Value)) // A low bar has no room for all labels.
-		end, place, along, room := at.Add(pt(2.5, 0)), at.Add(pt(4.5, 0)), at.Y, tickSize
-		if below {
-			s.XAlign, s.YAlign = text.XCenter, text.YTop
-			at = pt(r.Min.X+(r.Max.X-r.Min.X)*vg.Length(t.Value), r.Min.Y)
-			end, place, along, room = at.Sub(pt(0, 2.5)), at.Sub(pt(0, 3)), at.X, s.Width(t.Label)+4
-			place.X = min(place.X, r.Max.X+4-s.Width(t.Label)/2)
-		}
-		panel.StrokeLine2(stroke(ink, 0.6), at.X, at.Y, end.X, end.Y)
-		if math.Abs(float64(along)-last) >= float64(room) {
-			write(panel, s, place.X, place.Y, t.Label)
-			last = float64(along)
+		y := r.Min.Y + (r.Max.Y-r.Min.Y)*vg.Length(t.Value)
+		panel.StrokeLine2(stroke(ink, 0.6), r.Max.X, y, r.Max.X+2.5, y)
+		if y-last >= tickSize { // A low bar has no room for all labels.
+			write(panel, s, r.Max.X+4.5, y, t.Label)
+			last = y
 		}
 	}
 	return r

@@ -24,7 +24,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
-	"github.com/gradient-surgery/dml/figures"
 )
 
 // App holds the common flags and the outputs of all commands.
@@ -37,10 +36,9 @@ type App struct {
 	Columns        int            // Of the terminal that Stdout is; 0 if it is none.
 	Line           *progress.Line // On Stderr.
 
-	ctx             context.Context // Ends when the command is interrupted.
-	width, typeface string          // Of figures, see [App.CheckStyle].
-	style           figures.Style
-	warned          sync.Map // The warnings that were printed.
+	ctx    context.Context // Ends when the command is interrupted.
+	print  bool            // See [App.AddStyle].
+	warned sync.Map        // The warnings that were printed.
 
 	opening   sync.Once // Of the backend.
 	trainer   *train.Trainer

@@ -40,25 +40,16 @@ func (a *App) Pictures(r *report.Report, out, prefix string) (words map[string]s
 	return words, files, nil
 }
 
-// AddStyle adds the flags of how figures are drawn. [App.CheckStyle] reads them.
+// AddStyle adds the flag of how figures are drawn. [App.CheckStyle] reads it.
 func (a *App) AddStyle(f *pflag.FlagSet) {
-	f.StringVar(&a.width, "width", "", "width of the figures of --out, as in 240pt or 3.3in, in points without a unit; "+
-		"text keeps its size (default: each one's own)")
-	f.StringVar(&a.typeface, "typeface", "sans", "typeface of the figures of --out: sans or serif")
-	f.BoolVar(&a.style.NoProvenance, "no-provenance", false, "leave out the line under the PDF figures of --out that "+
-		"says where they are from; SVG and PNG keep it")
+	f.BoolVar(&a.print, "print", false, "draw the figures of --out for a paper: in serif letters, PDF without its source")
 }
 
-// CheckStyle reads the flags of [App.AddStyle], which belong to a folder for the output, and checks the folder as
+// CheckStyle reads the flag of [App.AddStyle], which belongs to a folder for the output, and checks the folder as
 // [CheckOutDir] does.
 func (a *App) CheckStyle(out string) error {
-	s, err := figures.ParseStyle(a.width, a.typeface)
-	if err != nil {
-		return Usage(err)
-	}
-	s.NoProvenance = a.style.NoProvenance
-	if a.style = s; out == "" && s != (figures.Style{}) {
-		return Usagef("--width, --typeface and --no-provenance are for files: add --out DIR")
+	if out == "" && a.print {
+		return Usagef("--print is for files: add --out DIR")
 	}
 	return CheckOutDir(out)
 }
@@ -66,8 +57,8 @@ func (a *App) CheckStyle(out string) error {
 // SaveAll writes a picture or table to files with the format as extension, in all formats except text, which is
 // printed, in the style that [App.CheckStyle] has read.
 func (a *App) SaveAll(of figures.Output, name string) (files []string, err error) {
-	if of, err = a.style.Apply(of); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if a.print {
+		of = figures.Print(of)
 	}
 	for _, format := range of.Formats() {
 		if format == "txt" {

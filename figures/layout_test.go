@@ -1,0 +1,164 @@
+package figures
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/scores"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"gonum.org/v1/plot/vg"
+)
+
+// Very long names are cut: pictures of runs that are done are not refused for a label.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	row, word := strings.Repeat("a long label of mine, ", 4), strings.Repeat("Wörterbuchübersetzung", 4)
+	named := func(names ...string) *Comparison {
+		c := &Comparison{Alt: "A", Columns: []Line{{}}}
+		var of scores.Table
+		for i, name := range names {
+			c.Rows = append(c.Rows, Line{Name: name, Label: name})
+			of = append(of, scores.Row{Rule: name, Value: meanOf(70+float64(i), 1, 3, 0)})
+		}
+		p, err := of.Pivot(func(r scores.Row) string { return r.Rule }, func(scores.Row) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Sets = []ComparedSet{{"minicar", "CAR", p, p}}
+		return c
+	}
+	ours := scores.Curve{{LR: 0.1, Test: meanOf(60, 1, 3, 0)}, {LR: 0.2, Test: meanOf(63, 1, 3, 0)}}
+	placed := []Placed{{row, [3]float64{60, 61, 62}, [3]int{}}, {word, [3]float64{59, 60, 61}, [3]int{1, 1, 1}}}
+	tiles, err := Tiles("v", []TileKind{{row, "R", Confirming}}, []TileLine{{"Photographs of birds", []int{0, 0}},
+		{row, nil}, {word, []int{0}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grid := GridSet{Data: "minicar", Directions: []string{"cos"}, Triplets: gridLevels[2], Scores: gridScores(70),
+		Pairs: []string{"con", "own-weight", strings.Repeat("own-", 30)}}
+	grids, err := GridMap([]GridSet{grid}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	panels := [][]RatePanel{{{Title: row, Ours: ours}, {Title: word, Ours: ours}}}
+	for name, f := range map[string]*Figure{"tiles": tiles, "grid": grids, "rows": named(row, word).Plot(),
+		"ranks": RankChanges("a", 2, []RankSet{{word, true, placed}}, ""),
+		"rates": RateCurves("a", []RateSet{{row, panels}}, "")} {
+		if n := collisions(f); n > 0 {
+			t.Errorf("%s: %d texts are cut or on others", name, n)
+		}
+	}
+}
+
+// A picture of no finite value has no color bar, whose range would be made up, and endless intervals end at the axis.
+func TestNothingFinite(t *testing.T) {
+	t.Parallel()
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	diagram, err := TripletDiagram(Diagram{Field: Field{Title: "$T$", Values: []float32{nan, inf, -inf, nan}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	grid, err := GridMap([]GridSet{{Data: "x", Directions: []string{"cos"}, Pairs: []string{"con"},
+		Triplets: []string{"con"}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	densities, err := TripletDensities("", []Markup{"train"}, DensityRow{"none", make([]Density, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	effects, err := GridEffects([]GridMargins{{Data: "x", Mean: 70, Levels: [3][]string{{"cos"}, {"con"}, {"con"}},
+		Means: [3][]stats.Interval{{stats.Point(math.Inf(1))}, {intervalOf(70, math.Inf(-1), math.Inf(1))},
+			{stats.Point(71)}}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]*Figure{"diagram": diagram, "grid": grid, "densities": densities, "effects": effects} {
+		plain := *f
+		plain.Alt = "" // It may have such numbers.
+		svg := bytesOf(Bytes(&plain, "svg"))
+		if len(svg) == 0 || bytes.Contains(svg, []byte("Inf")) || bytes.Contains(svg, []byte("NaN")) {
+			t.Errorf("%s: %d bytes, or coordinates that are not finite", name, len(svg))
+		}
+	}
+}
+
+// A formula is cut with an ellipsis within it, and never within a command, which it would show.
+func TestFittedFormula(t *testing.T) {
+	t.Parallel()
+	s, name := style(tickSize, ink), Markup(`costs \$5, $P_{+}^{e^{-S_{ap}}}$ of mine`)
+	if got := fitted(s, PairLabel("own-weight-of-pairs"), 50); !strings.HasPrefix(got, "$P^{own-w") ||
+		!strings.HasSuffix(got, "…}$") {
+		t.Errorf("a long name of a pair weight became %q", got)
+	}
+	for width := vg.Length(5); width < s.Width(name)+10; width += 3 {
+		cut := fitted(s, name, width)
+		if got := Plain(cut); strings.Count(got, "$") > 1 || width > 10 && s.Width(cut) > width {
+			t.Errorf("in %v: %q", width, got)
+		}
+	}
+}
+
+// The names of seven groups, as many as there are colors, are not cut.
+func TestManyGroups(t *testing.T) {
+	t.Parallel()
+	var groups []RecallGroup
+	var curves []TrainingCurve
+	for i := range flowColors {
+		groups = append(groups, RecallGroup{Name: fmt.Sprint("own ", i), Curves: [][]float64{{20, 30}}})
+		curves = append(curves, TrainingCurve{Name: fmt.Sprint("own ", i), Recall: math.NaN()})
+	}
+	recalls, err := RecallCurves(5, 25, "reference", groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	training, err := Training(5, curves...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]*Figure{"sevenrecalls": recalls, "seventraining": training} {
+		if n := collisions(f); n > 0 {
+			t.Errorf("%s: %d labels are cut", name, n)
+		}
+	}
+}
+
+// A printed picture has serif letters, and its PDF no provenance; tables are as they are.
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	for _, f := range []Output{Of(newPlot("Title", "x", "y"), 150, 150), mapOf(t, "preset quick"), sheetOf(t)} {
+		for _, format := range f.Formats() {
+			same := bytes.Equal(bytesOf(Bytes(f, format)), bytesOf(Bytes(Print(f), format)))
+			if want := format == "html" && fmt.Sprintf("%T", f) == "*figures.Pictures" || format == "txt"; same != want {
+				t.Errorf("%T as %s is the same: %v", f, format, same)
+			}
+		}
+	}
+	noted := &Figure{Width: 100, Height: 100, Provenance: "preset quick"}
+	if bytes.Equal(bytesOf(Bytes(noted, "pdf")), bytesOf(Bytes(Print(noted), "pdf"))) {
+		t.Error("a printed PDF has its provenance")
+	}
+	if table := new(Table); Print(table) != Output(table) {
+		t.Error("a table is another")
+	}
+}
+
+func sheetOf(t *testing.T) *Pictures {
+	t.Helper()
+	p, err := RetrievalSheet("preset quick", RetrievalRow{Query: tile(0), Class: "a",
+		Hits: []RetrievalHit{{Image: tile(1), Class: "b", Similarity: 0.5}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func bytesOf(data []byte, err error) []byte {
+	if err != nil {
+		return nil
+	}
+	return data
+}
