@@ -2,8 +2,8 @@ package figures
 
 import (
 	"html"
-	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -270,15 +270,8 @@ func writeHTML(b *strings.Builder, atoms []atom) {
 		}
 	}
 	tags := map[face]string{faceMathItalic: "i", faceMathBold: "b"}
-	for i := 0; i < len(atoms); i++ {
-		a := atoms[i]
-		text := a.text
-		for bare(a) && i+1 < len(atoms) && atoms[i+1].face == a.face && atoms[i+1].root == nil { // One tag for several atoms.
-			i++
-			a = atoms[i]
-			text += a.text
-		}
-		text = html.EscapeString(text)
+	for _, a := range joined(atoms) { // One tag for several atoms.
+		text := html.EscapeString(a.text)
 		if tag, ok := tags[a.face]; ok && text != "" {
 			text = "<" + tag + ">" + text + "</" + tag + ">"
 		}
@@ -298,64 +291,86 @@ var Symbols = map[string]string{
 	"≈": `$\approx$`, "→": `$\to$`, "√": `$\surd$`, "₊": "$_+$", "₋": "$_-$", "𝒩": `$\mathcal{N}$`, "𝒫": `$\mathcal{P}$`,
 }
 
-// safeFormula tells whether a formula has only the commands of [Markup], so that it cannot read or write files, and
-// nothing that ends it early.
-func safeFormula(formula string) bool {
-	depth := 0
-	for i := 0; i < len(formula); i++ {
-		switch c := formula[i]; {
-		case c == '\\':
-			end := i + 1
-			for end < len(formula) && unicode.IsLetter(rune(formula[end])) {
-				end++
-			}
-			name := formula[i+1 : max(end, min(i+2, len(formula)))]
-			if symbols[name] == "" && !slices.Contains([]string{"mathbf", "mathrm", "mathcal", "text", "sqrt", "surd", "left",
-				"right", "lt", "dagger", "delta", " ", "!", "$"}, name) {
-				return false
-			}
-			i += len(name)
-		case c == '{':
-			depth++
-		case c == '}':
-			if depth--; depth < 0 {
-				return false
-			}
-		case c < ' ' || c == '%' || c == '#' || c == '~' || c == '&' || strings.HasPrefix(formula[i:], "^^"):
-			return false
-		}
-	}
-	return depth == 0
-}
-
-// latex returns the label as LaTeX: formulas stay as they are, text is escaped.
-func latex(m Markup) string {
-	m = strings.ReplaceAll(Printable(m), "\n", " ")
-	pairs := []string{`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{",
-		`\{`, "}", `\}`,
+// latexText escapes text for LaTeX, and latexMath are the commands of characters in its formulas.
+var latexText, latexMath = sync.OnceValue(func() *strings.Replacer {
+	pairs := []string{`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`, "$", `\$`,
 		"~", `\textasciitilde{}`, "\u00a0", "~", "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`,
-		"–", "--", "−", `$-$`, "†", `$\dagger$`}
+		"–", "--", "−", `$-$`, "†", `$\dagger$`, "\n", " "}
 	for symbol, formula := range Symbols {
 		pairs = append(pairs, symbol, formula)
 	}
-	escape := strings.NewReplacer(pairs...)
+	return strings.NewReplacer(pairs...)
+}), sync.OnceValue(func() *strings.Replacer {
+	pairs := []string{"−", "-", "‖", `\|`, `\`, `\backslash `, "#", `\#`, "$", `\$`, "^", `\hat{}`, "~", `\sim `, "…", `\ldots `}
+	for name, symbol := range symbols {
+		if name = `\` + name; unicode.IsLetter(rune(name[1])) {
+			name += " "
+		}
+		pairs = append(pairs, symbol, name)
+	}
+	for _, operator := range spaced { // TeX spaces them.
+		of := string(operator)
+		pairs = append([]string{string(thin) + of + string(thin), strings.NewReplacer(pairs...).Replace(of)}, pairs...)
+	}
+	return strings.NewReplacer(pairs...)
+})
+
+// latex returns the label as LaTeX. Nothing of it is written as it is: names of strangers could read and write files.
+func latex(m Markup) string {
 	var b strings.Builder
-	for m != "" {
-		before, rest, math := cutDollar(m)
-		b.WriteString(escape.Replace(before))
-		if !math {
-			break
+	math := false
+	for _, a := range joined(parseMarkup(Printable(m))) {
+		if formula := a.face != faceText; formula != math {
+			b.WriteString("$")
+			math = formula
 		}
-		formula, after, closed := cutDollar(rest)
-		if !closed {
-			b.WriteString(`\$` + escape.Replace(rest))
-			break
-		}
-		if m = after; safeFormula(formula) {
-			b.WriteString("$" + formula + "$")
+		if math {
+			writeLatex(&b, []atom{a})
 		} else {
-			b.WriteString(`\$` + escape.Replace(formula) + `\$`)
+			b.WriteString(latexText().Replace(a.text))
 		}
 	}
+	if math {
+		b.WriteString("$")
+	}
 	return b.String()
+}
+
+// writeLatex writes a formula.
+func writeLatex(b *strings.Builder, atoms []atom) {
+	enclosed := func(before string, of []atom) {
+		if of != nil {
+			b.WriteString(before + "{")
+			writeLatex(b, of)
+			b.WriteString("}")
+		}
+	}
+	for _, a := range joined(atoms) {
+		text := latexMath().Replace(a.text)
+		switch letters := strings.ContainsFunc(a.text, unicode.IsLetter); {
+		case a.face == faceMathBold:
+			text = `\mathbf{` + text + "}"
+		case a.face == faceMath && letters:
+			text = `\mathrm{` + text + "}"
+		}
+		b.WriteString(text)
+		enclosed(`\sqrt`, a.root)
+		enclosed("_", a.sub)
+		enclosed("^", a.sup)
+	}
+}
+
+// joined returns atoms of which neighbors in one face are one.
+func joined(atoms []atom) (out []atom) {
+	for i := 0; i < len(atoms); i++ {
+		a := atoms[i]
+		for bare(a) && i+1 < len(atoms) && atoms[i+1].face == a.face && atoms[i+1].root == nil {
+			i++
+			next := atoms[i]
+			next.text = a.text + next.text
+			a = next
+		}
+		out = append(out, a)
+	}
+	return out
 }

@@ -70,9 +70,6 @@ func TestNamesOfStrangers(t *testing.T) {
 			}
 		}
 	}
-	if raw, err := Inline(table); err != nil || strings.Contains(string(raw), `\input`) {
-		t.Errorf("inline: %v\n%s", err, raw)
-	}
 	for _, same := range []string{"+0.5 [−5.8, +6.8]", "-3", "cos/con/con", "+2.20 to +9.20", "–", ""} {
 		if got := scores.CellText(same); got != same {
 			t.Errorf("%q became %q", same, got)

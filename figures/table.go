@@ -273,6 +273,20 @@ func (t *Table) run(row, column int) int {
 	return n
 }
 
+// texts returns the cells of each row as text; that of a cell that belongs to the one above it is empty.
+func (t *Table) texts(of func(c Cell) string) [][]string {
+	out := make([][]string, len(t.Rows))
+	for i, row := range t.Rows {
+		out[i] = make([]string, len(row))
+		for j, c := range row {
+			if t.run(i, j) > 0 {
+				out[i][j] = of(c)
+			}
+		}
+	}
+	return out
+}
+
 func (t *Table) ruled(row int) bool { return row+1 < len(t.Rows) && slices.Contains(t.Rules, row+1) }
 
 func (t *Table) terminal() []byte {
@@ -310,16 +324,12 @@ func (t *Table) terminal() []byte {
 		}
 	}
 	w.SetColumnConfigs(configs)
-	for i, cells := range t.Rows {
+	for i, cells := range t.texts(func(c Cell) string { return Plain(c.markup()) + marks[c.Note] }) {
 		row := make(pretty.Row, len(cells))
-		for j, c := range cells {
-			row[j] = ""
-			if t.run(i, j) > 0 {
-				row[j] = Plain(c.markup()) + marks[c.Note]
-			}
+		for j, text := range cells {
+			row[j] = text
 		}
-		w.AppendRow(row)
-		if t.ruled(i) {
+		if w.AppendRow(row); t.ruled(i) {
 			w.AppendSeparator()
 		}
 	}
@@ -356,19 +366,14 @@ func (t *Table) markdown() []byte {
 	}
 	row(head)
 	row(line)
-	for i, cells := range t.Rows {
-		out := make([]string, len(cells))
-		for j, c := range cells {
-			if t.run(i, j) == 0 {
-				continue
-			}
-			out[j] = text(c.markup())
-			if c.Bold {
-				out[j] = "**" + out[j] + "**"
-			}
-			out[j] += marks[c.Note]
+	for _, cells := range t.texts(func(c Cell) string {
+		out := text(c.markup())
+		if c.Bold {
+			out = "**" + out + "**"
 		}
-		row(out)
+		return out + marks[c.Note]
+	}) {
+		row(cells)
 	}
 	for _, m := range append([]Markup{t.Caption}, append(notes, t.Provenance)...) {
 		if m != "" {
@@ -507,133 +512,69 @@ func (t *Table) groups() iter.Seq2[int, int] {
 	}
 }
 
-// latex writes the paper's own layout, with merged cells rotated.
+// latex returns a table for any document: it does not float, has its caption as text, and needs only the packages
+// booktabs, xcolor and adjustbox. Shaded cells are colored boxes.
 func (t *Table) latex() []byte {
 	marks, notes := t.footnotes()
+	text := func(m Markup) string { return latex(strings.ReplaceAll(m, "\n", " ")) }
 	var b bytes.Buffer
-	if t.Provenance != "" {
-		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(Printable(t.Provenance), "\n", " "))
-	}
-	b.WriteString("% needs \\usepackage[table]{xcolor} and \\usepackage{adjustbox}\n")
-	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Merged }) {
-		b.WriteString("% and \\usepackage{graphicx,multirow}\n")
-	}
-	b.WriteString("\\begin{table}[t]\n\\centering\n\\begin{adjustbox}{max width=\\linewidth}\n")
-	t.tabular(&b, marks, func(text string, rows int) string {
-		return fmt.Sprintf("\\multirow{%d}{*}{\\rotatebox[origin=c]{90}{%s}}", rows, text)
-	}, func(k color.NRGBA, text string) string {
-		return fmt.Sprintf("\\cellcolor[HTML]{%02X%02X%02X}", k.R, k.G, k.B) + text
-	})
-	b.WriteString("\\end{adjustbox}\n")
-	if caption := latexLines(append([]Markup{t.Caption}, notes...)); caption != "" {
-		fmt.Fprintf(&b, "\\caption{%s}\n", caption)
-	}
-	b.WriteString("\\end{table}\n")
-	return b.Bytes()
-}
-
-// Inline returns a table as LaTeX for a document whose preamble is not ours, such as that of nbconvert: it does not
-// float, has its caption as text, and needs only the packages xcolor and adjustbox. Shaded cells are colored boxes, and
-// merged cells are not rotated.
-func Inline(t *Table) ([]byte, error) {
-	if err := t.check(); err != nil {
-		return nil, err
-	}
-	marks, notes := t.footnotes()
-	var b bytes.Buffer
-	b.WriteString("\\begin{center}\n\\setlength{\\fboxsep}{2pt}\n")
+	b.WriteString("% needs \\usepackage{booktabs,xcolor,adjustbox}\n\\begin{center}\n\\setlength{\\fboxsep}{2pt}\n")
 	if t.Caption != "" {
-		fmt.Fprintf(&b, "%s\\par\\smallskip\n", latex(t.Caption))
+		fmt.Fprintf(&b, "%s\\par\\smallskip\n", text(t.Caption))
 	}
-	b.WriteString("\\begin{adjustbox}{max width=\\linewidth,max totalheight=0.9\\textheight}\n")
-	t.tabular(&b, marks, func(text string, _ int) string { return text }, func(k color.NRGBA, text string) string {
-		return fmt.Sprintf("\\colorbox[HTML]{%02X%02X%02X}{%s}", k.R, k.G, k.B, text)
-	})
-	b.WriteString("\\end{adjustbox}\n")
-	if under := latexLines(append(notes, t.Provenance)); under != "" {
-		fmt.Fprintf(&b, "\\par\\smallskip{\\footnotesize %s}\n", under)
+	b.WriteString("\\begin{adjustbox}{max width=\\linewidth,max totalheight=0.9\\textheight}\n\\begin{tabular}{")
+	heads := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		heads[i] = text(c.Title)
+		switch {
+		case c.Wrap > 0:
+			fmt.Fprintf(&b, "p{%.1fem}", 0.3*float64(c.Wrap))
+		case c.Left:
+			b.WriteString("l")
+		default:
+			b.WriteString("c")
+		}
+	}
+	b.WriteString("}\n\\toprule\n")
+	line := func(cells []string) { b.WriteString(strings.Join(cells, " & ") + " \\\\\n") }
+	if t.grouped() {
+		var groups, rules []string
+		for i, n := range t.groups() {
+			groups = append(groups, fmt.Sprintf("\\multicolumn{%d}{c}{%s}", n, text(t.Columns[i].Group)))
+			if t.Columns[i].Group != "" {
+				rules = append(rules, fmt.Sprintf("\\cmidrule(lr){%d-%d}", i+1, i+n))
+			}
+		}
+		line(groups)
+		b.WriteString(strings.Join(rules, " ") + "\n")
+	}
+	line(heads)
+	b.WriteString("\\midrule\n")
+	for i, cells := range t.texts(func(c Cell) string {
+		out := text(c.markup())
+		if c.Bold {
+			out = "\\textbf{" + out + "}"
+		}
+		out += latexMarks.Replace(marks[c.Note])
+		if k, colored := t.ground(c); colored {
+			out = fmt.Sprintf("\\colorbox[HTML]{%02X%02X%02X}{%s}", k.R, k.G, k.B, out)
+		}
+		return out
+	}) {
+		if line(cells); t.ruled(i) {
+			b.WriteString("\\midrule\n")
+		}
+	}
+	b.WriteString("\\bottomrule\n\\end{tabular}\n\\end{adjustbox}\n")
+	for _, m := range append(notes, t.Provenance) {
+		if m != "" {
+			fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", latexMarks.Replace(text(m)))
+		}
 	}
 	b.WriteString("\\end{center}\n")
-	return b.Bytes(), nil
+	return b.Bytes()
 }
 
 // latexMarks are the marks of footnotes in LaTeX.
 var latexMarks = strings.NewReplacer("⁰", "$^0$", "¹", "$^1$", "²", "$^2$", "³", "$^3$", "⁴", "$^4$", "⁵", "$^5$", "⁶",
 	"$^6$", "⁷", "$^7$", "⁸", "$^8$", "⁹", "$^9$")
-
-// latexLines joins the lines that are not empty to a paragraph.
-func latexLines(lines []Markup) string {
-	var out []string
-	for _, m := range lines {
-		if m != "" {
-			out = append(out, latexMarks.Replace(latex(m)))
-		}
-	}
-	return strings.Join(out, " ")
-}
-
-// tabular writes the cells. merged returns the text of a cell that spans rows, and colored that of one with a color.
-func (t *Table) tabular(b *bytes.Buffer, marks map[Markup]string, merged func(text string, rows int) string,
-	colored func(k color.NRGBA, text string) string) {
-	spec := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		spec[i] = "c"
-		if c.Left {
-			spec[i] = "l"
-		}
-		if c.Wrap > 0 {
-			spec[i] = fmt.Sprintf(`p{%.1fem}`, 0.3*float64(c.Wrap))
-		}
-	}
-	fmt.Fprintf(b, "\\begin{tabular}{%s}\n", strings.Join(spec, "|"))
-	if t.grouped() {
-		var heads []string
-		for i, span := range t.groups() {
-			head := latex(t.Columns[i].Group)
-			if span > 1 {
-				bar := "|"
-				if i+span == len(t.Columns) {
-					bar = ""
-				}
-				head = fmt.Sprintf("\\multicolumn{%d}{c%s}{%s}", span, bar, head)
-			}
-			heads = append(heads, head)
-		}
-		b.WriteString(strings.Join(heads, " & ") + " \\\\\n")
-	}
-	heads := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		heads[i] = latex(c.Title)
-	}
-	b.WriteString(strings.Join(heads, " & ") + " \\\\\n\\hline\n")
-	for i, row := range t.Rows {
-		cells := make([]string, len(row))
-		for j, c := range row {
-			n := t.run(i, j)
-			if n == 0 {
-				continue
-			}
-			text := latex(c.markup())
-			if n > 1 {
-				text = merged(text, n)
-			}
-			if c.Bold {
-				text = "\\textbf{" + text + "}"
-			}
-			text += latexMarks.Replace(marks[c.Note])
-			if k, is := t.ground(c); is {
-				text = colored(k, text)
-			}
-			cells[j] = text
-		}
-		b.WriteString(strings.Join(cells, " & "))
-		if i+1 < len(t.Rows) || t.ruled(i) {
-			b.WriteString(" \\\\")
-		}
-		b.WriteString("\n")
-		if t.ruled(i) {
-			b.WriteString("\\hline\n")
-		}
-	}
-	b.WriteString("\\end{tabular}\n")
-}

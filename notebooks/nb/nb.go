@@ -178,19 +178,12 @@ func formats(o figures.Output) (data bundle, metadata map[string]any, err error)
 	}
 	data = bundle{}
 	for kind, format := range map[protocol.MIMEType]string{
-		"text/html": "html", "text/markdown": "md", "text/plain": "txt"} {
+		"text/html": "html", "text/markdown": "md", "text/plain": "txt", "text/latex": "tex"} {
 		content, err := figures.Bytes(o, format)
 		if err != nil {
 			return nil, nil, err
 		}
 		data[kind] = string(content)
-	}
-	if t, ok := o.(*figures.Table); ok {
-		content, err := figures.Inline(t)
-		if err != nil {
-			return nil, nil, err
-		}
-		data["text/latex"] = string(content)
 	}
 	return data, nil, nil
 }
