@@ -287,7 +287,7 @@ func bare(a atom) bool { return a.root == nil && a.sub == nil && a.sup == nil }
 // Symbols are characters that TeX's text font lacks, with their formulas.
 var Symbols = map[string]string{
 	"α": `$\alpha$`, "β": `$\beta$`, "γ": `$\gamma$`, "δ": `$\delta$`, "Δ": `$\Delta$`, "θ": `$\theta$`,
-	"λ": `$\lambda$`, "ρ": `$\rho$`, "τ": `$\tau$`, "⊥": `$\perp$`, "∥": `$\parallel$`, "≤": `$\le$`, "≥": `$\ge$`,
+	"λ": `$\lambda$`, "Σ": `$\Sigma$`, "ρ": `$\rho$`, "τ": `$\tau$`, "⊥": `$\perp$`, "∥": `$\parallel$`, "≤": `$\le$`, "≥": `$\ge$`,
 	"≈": `$\approx$`, "→": `$\to$`, "√": `$\surd$`, "₊": "$_+$", "₋": "$_-$", "𝒩": `$\mathcal{N}$`, "𝒫": `$\mathcal{P}$`,
 }
 
@@ -301,7 +301,8 @@ var latexText, latexMath = sync.OnceValue(func() *strings.Replacer {
 	}
 	return strings.NewReplacer(pairs...)
 }), sync.OnceValue(func() *strings.Replacer {
-	pairs := []string{"−", "-", "‖", `\|`, `\`, `\backslash `, "#", `\#`, "$", `\$`, "^", `\hat{}`, "~", `\sim `, "…", `\ldots `}
+	pairs := []string{"−", "-", "‖", `\|`, `\`, `\backslash `, "#", `\#`, "$", `\$`, "^", `\hat{}`, "~", `\sim `, "…",
+		`\ldots `}
 	for name, symbol := range symbols {
 		if name = `\` + name; unicode.IsLetter(rune(name[1])) {
 			name += " "
