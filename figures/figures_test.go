@@ -106,7 +106,7 @@ func (c *seeing) Fill(p vg.Path) {
 		return
 	}
 	box = inset(box, 0.3)
-	if box.Min.X < c.within.Min.X || box.Max.X > c.within.Max.X || box.Min.Y < c.within.Min.Y || box.Max.Y > c.within.Max.Y {
+	if w := c.within; box.Min.X < w.Min.X || box.Max.X > w.Max.X || box.Min.Y < w.Min.Y || box.Max.Y > w.Max.Y {
 		c.collisions++
 	}
 	for _, o := range c.boxes {

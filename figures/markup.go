@@ -287,7 +287,8 @@ func bare(a atom) bool { return a.root == nil && a.sub == nil && a.sup == nil }
 // Symbols are characters that TeX's text font lacks, with their formulas.
 var Symbols = map[string]string{
 	"α": `$\alpha$`, "β": `$\beta$`, "γ": `$\gamma$`, "δ": `$\delta$`, "Δ": `$\Delta$`, "θ": `$\theta$`,
-	"λ": `$\lambda$`, "Σ": `$\Sigma$`, "ρ": `$\rho$`, "τ": `$\tau$`, "⊥": `$\perp$`, "∥": `$\parallel$`, "≤": `$\le$`, "≥": `$\ge$`,
+	"λ": `$\lambda$`, "Σ": `$\Sigma$`, "ρ": `$\rho$`, "τ": `$\tau$`, "⊥": `$\perp$`,
+	"∥": `$\parallel$`, "≤": `$\le$`, "≥": `$\ge$`,
 	"≈": `$\approx$`, "→": `$\to$`, "√": `$\surd$`, "₊": "$_+$", "₋": "$_-$", "𝒩": `$\mathcal{N}$`, "𝒫": `$\mathcal{P}$`,
 }
 
