@@ -5,6 +5,8 @@ package datasets
 import (
 	"encoding/binary"
 	"simd/archsimd"
+
+	"github.com/gradient-surgery/dml/datasets/internal/vectors"
 )
 
 // columnsAtOnce scales the columns of rows as scale does: in has the width's pixels a row, out those of columns. It
@@ -33,12 +35,12 @@ func columnsAtOnce(out, in []uint8, width, height int, columns []taps) int {
 		reach = max(reach, 3*c.first+12*((len(c.weights)-1)/4)+16)
 	}
 	// Red, red, green, green, blue, blue of the first two taps of a group, and of the other two, in 16 bits each.
-	pairs := archsimd.LoadInt8x32(&[32]int8{0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,
+	pairs := vectors.Int8x32([]int8{0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,
 		6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1})
-	lowest := archsimd.LoadInt8x16(&[16]int8{0, 4, 8, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1})
+	lowest := vectors.Int8x16([]int8{0, 4, 8, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1})
 	half, zero := archsimd.BroadcastInt32x4(1<<(fixed-1)), archsimd.BroadcastInt32x4(0)
-	most, last := archsimd.BroadcastInt32x4(255), archsimd.BroadcastInt32x4(fixed)
-	by := archsimd.BroadcastInt32x8(split)
+	most, last := archsimd.BroadcastInt32x4(255), vectors.By4(fixed)
+	by := vectors.By8(split)
 	y := 0
 	for ; y < height && 3*y*width+reach <= len(in); y++ {
 		row, to, k := in[3*y*width:], out[3*y*len(columns):], 0
@@ -46,11 +48,11 @@ func columnsAtOnce(out, in []uint8, width, height int, columns []taps) int {
 			c := &columns[x]
 			var high, low archsimd.Int32x8
 			for at := 3 * c.first; at < 3*(c.first+len(c.weights)); at += 12 {
-				four := archsimd.LoadUint8x16Slice(row[at : at+16])
+				four := vectors.Uint8x16(row[at : at+16])
 				var both archsimd.Uint8x32
 				v := both.SetLo(four).SetHi(four).PermuteOrZeroGrouped(pairs).AsInt16x16()
-				high = high.Add(v.DotProductPairs(archsimd.LoadInt16x16(&groups[k].high)))
-				low = low.Add(v.DotProductPairs(archsimd.LoadInt16x16(&groups[k].low)))
+				high = high.Add(v.DotProductPairs(vectors.Int16x16(groups[k].high[:])))
+				low = low.Add(v.DotProductPairs(vectors.Int16x16(groups[k].low[:])))
 				k++
 			}
 			sum := high.ShiftLeft(by).Add(low)
@@ -76,7 +78,7 @@ func rowAtOnce(out, in []uint8, weights []int32) int {
 		// Of eight words the first bytes, the second, the third and the fourth.
 		a, b, c, d := all(1<<(fixed-1)), all(1<<(fixed-1)), all(1<<(fixed-1)), all(1<<(fixed-1))
 		for i, w := range weights {
-			v := archsimd.LoadUint8x32Slice(in[i*len(out)+x:]).AsUint32x8()
+			v := vectors.Uint8x32(in[i*len(out)+x:]).AsUint32x8()
 			w, low := all(w), archsimd.BroadcastUint32x8(255)
 			a = a.Add(v.And(low).AsInt32x8().Mul(w))
 			b = b.Add(v.ShiftRight(by8).And(low).AsInt32x8().Mul(w))
@@ -84,10 +86,11 @@ func rowAtOnce(out, in []uint8, weights []int32) int {
 			d = d.Add(v.ShiftRight(by24).AsInt32x8().Mul(w))
 		}
 		round := func(sum archsimd.Int32x8) archsimd.Int32x8 {
-			return sum.ShiftRight(all(fixed)).Max(all(0)).Min(all(255))
+			return sum.ShiftRight(vectors.By8(fixed)).Max(all(0)).Min(all(255))
 		}
-		round(a).Or(round(b).ShiftLeft(all(8))).Or(round(c).ShiftLeft(all(16))).Or(round(d).ShiftLeft(all(24))).
-			AsUint8x32().StoreSlice(out[x:])
+		word := round(a).Or(round(b).ShiftLeft(vectors.By8(8))).Or(round(c).ShiftLeft(vectors.By8(16))).
+			Or(round(d).ShiftLeft(vectors.By8(24)))
+		vectors.Store32(word.AsUint8x32(), out[x:])
 	}
 	archsimd.ClearAVXUpperBits()
 	return x

@@ -15,6 +15,7 @@ var (
 	//go:embed decode.go resize.go resize_plain.go resize_simd.go
 	//go:embed internal/jpeg/color.go internal/jpeg/huffman.go internal/jpeg/jpeg.go
 	//go:embed internal/jpeg/plain.go internal/jpeg/scan.go internal/jpeg/simd.go internal/jpeg/transform.go
+	//go:embed internal/vectors/go126.go internal/vectors/go127.go
 	decoders embed.FS
 )
 
