@@ -69,7 +69,7 @@ func TestGallery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(data, committed) {
+		if unpacked(t, string(data)) != unpacked(t, string(committed)) {
 			t.Errorf("%s is not what is drawn; if the change is meant: go test ./notebooks -run Gallery -regen", path)
 		}
 	}
