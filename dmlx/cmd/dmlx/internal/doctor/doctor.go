@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"go/version"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -27,11 +28,14 @@ import (
 // BuildWithSIMD returns the command that builds this program with SIMD for the Go backend: in a checkout, or of the
 // version that was installed.
 func BuildWithSIMD() string {
-	built := buildinfo.Get()
-	if built.Sum != "" {
-		return fmt.Sprintf("GOEXPERIMENT=simd go install %s/dmlx/cmd/dmlx@%s", buildinfo.Module, built.Version)
+	command := "GOEXPERIMENT=simd go install "
+	if version.Compare(runtime.Version(), "go1.27") >= 0 {
+		command = "GOTOOLCHAIN=" + backend.SIMDToolchain + " " + command
 	}
-	return "GOEXPERIMENT=simd go install ./dmlx/cmd/dmlx"
+	if built := buildinfo.Get(); built.Sum != "" {
+		return fmt.Sprintf("%s%s/dmlx/cmd/dmlx@%s", command, buildinfo.Module, built.Version)
+	}
+	return command + "./dmlx/cmd/dmlx"
 }
 
 // Report is what doctor prints; its JSON is the command's.
@@ -242,6 +246,7 @@ func (r *Report) Text() string {
 		line("JupyterLab", "unknown: neither a checkout of %s nor the sources of this program are here", checkout.Module)
 	case r.Lab.Ready:
 		line("JupyterLab", "%s with Python %s, set up", r.Lab.Jupyter, r.Lab.Python)
+		line("", "cells are compiled by %s", r.Lab.Cells)
 	default:
 		line("JupyterLab", "not set up")
 	}

@@ -35,8 +35,8 @@ var kernelScript []byte
 // newKernelSpec returns the kernelspec of GoNB, which a script starts, with this checkout in each notebook's workspace,
 // so that cells import its packages and see edits at once. A cell's errors are plain text, which the extension cuts to
 // what matters, in place of GoNB's markup with the source of the whole program.
-func (l *Lab) newKernelSpec(script string, set goEnv, experiment string) kernelSpec {
-	spec := kernelSpec{
+func (l *Lab) newKernelSpec(script string, set goEnv) kernelSpec {
+	return kernelSpec{
 		Argv: []string{"/bin/sh", script, l.toolsDir + ":" + filepath.Join(set.Root, "bin"), l.goplsDir, l.Root,
 			"{connection_file}", l.cellsFile()},
 		DisplayName: KernelTitle,
@@ -51,14 +51,6 @@ func (l *Lab) newKernelSpec(script string, set goEnv, experiment string) kernelS
 			"DMLX_CACHE": l.Cache, "GOMODCACHE": set.Modules,
 		},
 	}
-	if runtime.GOARCH == "amd64" {
-		// It makes the Go backend's matrix products about ten times as fast.
-		if !slices.Contains(strings.Split(experiment, ","), "simd") {
-			experiment = strings.TrimPrefix(experiment+",simd", ",")
-		}
-		spec.Env["GOEXPERIMENT"] = experiment
-	}
-	return spec
 }
 
 // kernelGoFlags returns the user's GOFLAGS without -mod, which a workspace rejects, and with the linker flag that omits
@@ -78,7 +70,7 @@ func (l *Lab) writeKernel(set goEnv) error {
 		return fmt.Errorf("GoNB cannot use a checkout with a comma in its path: %s", l.Root)
 	}
 	script := filepath.Join(l.checkout(), "kernel.sh")
-	data, err := json.MarshalIndent(l.newKernelSpec(script, set, os.Getenv("GOEXPERIMENT")), "", "  ")
+	data, err := json.MarshalIndent(l.newKernelSpec(script, set), "", "  ")
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,8 @@ type Lab struct {
 	Store string // The run store that notebooks use; "" leaves it to them.
 	// Preset is the preset of the notebooks' runs; "" leaves it to them.
 	Preset string
+	// XLA tells whether cells have XLA, without which they need SIMD more than the newest Go.
+	XLA bool
 
 	toolsDir, goplsDir, versions, key string // Set by Setup.
 	spec                              []byte // The kernelspec, set by Setup.
@@ -179,11 +181,13 @@ func (l *Lab) Finish(ctx context.Context) error {
 	return group.Wait()
 }
 
-// cellsFile returns the path of a file that is there if cells can run. Kernels wait for it.
-func (l *Lab) cellsFile() string { return filepath.Join(l.checkout(), "cells-"+l.key) }
+// cellsFile returns the path of a file that is there if cells can run, with their compiler's environment as a shell
+// script. Kernels wait for it.
+func (l *Lab) cellsFile() string { return filepath.Join(l.checkout(), "cells-"+l.key+".sh") }
 
 // setupCells downloads the modules of go.mod, since GoNB resolves all of them in a cell and downloads none and building
-// this program has downloaded only some, and installs go.mod's tool block, which has GoNB.
+// this program has downloaded only some, installs go.mod's tool block, which has GoNB, and finds out how cells are
+// compiled.
 func (l *Lab) setupCells(ctx context.Context, goTool string) error {
 	ready := l.cellsFile()
 	if _, err := os.Stat(ready); err == nil && stamped(l.toolsDir, "") {
@@ -202,8 +206,12 @@ func (l *Lab) setupCells(ctx context.Context, goTool string) error {
 			return err
 		}
 	}
+	script, err := l.compiler(ctx, goTool)
+	if err != nil {
+		return err
+	}
 	end(nil)
-	return writeFiles(map[string][]byte{ready: nil})
+	return writeFiles(map[string][]byte{ready: []byte(script)})
 }
 
 // setupPython creates the Python environment.

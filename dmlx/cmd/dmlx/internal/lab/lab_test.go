@@ -39,25 +39,15 @@ func newLab(t *testing.T) *Lab {
 func TestKernelSpec(t *testing.T) {
 	set := goEnv{Root: "/go", Flags: "-mod=mod -buildvcs=false --mod=vendor", Modules: "/m"}
 	l := &Lab{Root: "/some where/dml", Cache: "/c", toolsDir: "/t", goplsDir: "/p"}
-	spec := l.newKernelSpec("/c/kernel.sh", set, "greenteagc")
+	spec := l.newKernelSpec("/c/kernel.sh", set)
 	want := []string{"/bin/sh", "/c/kernel.sh", "/t:/go/bin", "/p", "/some where/dml", "{connection_file}", l.cellsFile()}
 	if !slices.Equal(spec.Argv, want) {
 		t.Errorf("argv %q, want %q", spec.Argv, want)
 	}
 	env := map[string]string{"GOPROXY": "off", "GOFLAGS": "-buildvcs=false -ldflags=-s", "GOWORK": "", "GOMODCACHE": "/m"}
-	if runtime.GOARCH == "amd64" {
-		env["GOEXPERIMENT"] = "greenteagc,simd"
-	}
 	for name, want := range env {
 		if got := spec.Env[name]; got != want {
 			t.Errorf("%s=%q, want %q", name, got, want)
-		}
-	}
-	if runtime.GOARCH == "amd64" {
-		for given, want := range map[string]string{"": "simd", "simd": "simd", "greenteagc,simd": "greenteagc,simd"} {
-			if got := l.newKernelSpec("k", goEnv{}, given).Env["GOEXPERIMENT"]; got != want {
-				t.Errorf("GOEXPERIMENT=%s becomes %s, want %s", given, got, want)
-			}
 		}
 	}
 	if spec.InterruptMode != "message" || spec.Language != "go" || spec.DisplayName != "Go (dmlx)" {

@@ -42,7 +42,7 @@ case "$*" in *-json*) echo '{"Dir": "%s", "Sum": "h1:abc", "GoModSum": "h1:def"}
 
 // Cells of an installed program are compiled in a module that requires the program's version and all that it requires.
 func TestSetupModule(t *testing.T) {
-	goMod := "module " + buildinfo.Module + "\n\ngo 1.26.5\n\nrequire gonum.org/v1/plot v0.17.0\n\ntool example.com/tool\n"
+	goMod := "module " + buildinfo.Module + "\n\ngo 1.26.6\n\nrequire gonum.org/v1/plot v0.17.0\n\ntool example.com/tool\n"
 	l, goTool, log := moduleLab(t, goMod, "")
 	if missing := l.Status(t.Context()).Missing; missing != "the Python environment" {
 		t.Errorf("missing: %s", missing)

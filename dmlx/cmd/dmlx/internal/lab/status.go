@@ -13,6 +13,7 @@ type Status struct {
 	Ready   bool   `json:"ready"`             // The next start is quick and needs no network.
 	Jupyter string `json:"jupyterlab"`        // The version that is or will be installed.
 	Python  string `json:"python,omitempty"`  // The version of the environment's Python.
+	Cells   string `json:"cells,omitempty"`   // How cells are compiled: by which Go, and with SIMD or why not.
 	Missing string `json:"missing,omitempty"` // The first incomplete part.
 }
 
@@ -28,6 +29,10 @@ func (l *Lab) Status(ctx context.Context) Status {
 	}
 	s.Missing = l.missing(ctx)
 	s.Ready = s.Missing == ""
+	if script, err := os.ReadFile(l.cellsFile()); err == nil && s.Ready {
+		how, _, _ := strings.Cut(string(script), "\n")
+		s.Cells = strings.TrimPrefix(how, "# ")
+	}
 	return s
 }
 
@@ -51,7 +56,7 @@ func (l *Lab) missing(ctx context.Context) string {
 	if !stamped(l.tools(versions), "") {
 		return "GoNB and goimports"
 	}
-	if key, err := l.warmKey(); err != nil || !stamped(l.checkout(), key) {
+	if l.key, err = l.warmKey(); err != nil || !stamped(l.checkout(), l.key) {
 		return "the compiled packages"
 	}
 	return ""

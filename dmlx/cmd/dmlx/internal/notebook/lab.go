@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
@@ -236,7 +237,7 @@ func Lab(a *cli.App) (*lab.Lab, error) {
 			return nil, err
 		}
 	}
-	l := &lab.Lab{Cache: cache, Store: store, Preset: preset}
+	l := &lab.Lab{Cache: cache, Store: store, Preset: preset, XLA: backend.Linked("xla")}
 	if l.Root, err = checkout.Trusted(); !errors.Is(err, checkout.ErrOutside) {
 		return l, err
 	}

@@ -1,0 +1,48 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
+)
+
+// compiler returns the shell commands that set the environment in which cells are compiled, after a comment that says
+// what it is. SIMD makes the Go backend's matrix products about ten times as fast. Whether it can be had is tried and
+// not concluded from versions: simd/archsimd changes with Go, and the modules follow in their own time. Without SIMD and
+// XLA cells are compiled with an older Go, which the go command downloads unless GOTOOLCHAIN=local forbids it.
+func (l *Lab) compiler(ctx context.Context, goTool string) (script string, err error) {
+	out, err := l.command(ctx, l.Root, nil, goTool, "env", "GOVERSION", "GOTOOLCHAIN")
+	if err != nil {
+		return "", fmt.Errorf("go env failed: %w", err)
+	}
+	version, toolchain, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if runtime.GOARCH != "amd64" {
+		return "# " + version + " without SIMD, which is for amd64\n", nil
+	}
+	experiment := strings.TrimPrefix(os.Getenv("GOEXPERIMENT")+",simd", ",")
+	builds := func(set ...string) bool {
+		env := append(append(os.Environ(), "GOEXPERIMENT="+experiment), set...)
+		_, err := l.behind(ctx, l.Root, env, goTool, "build", buildinfo.Module+"/dmlx/backend", buildinfo.Module+"/datasets")
+		return err == nil
+	}
+	script = fmt.Sprintf("export GOEXPERIMENT=%q\n", experiment)
+	how := version + " with SIMD"
+	if !builds() {
+		how = version + " without SIMD, with which its packages do not build"
+		if !l.XLA && toolchain != "local" && builds("GOTOOLCHAIN="+backend.SIMDToolchain) {
+			how = backend.SIMDToolchain + " with SIMD, with which packages do not build by " + version
+			script += "export GOTOOLCHAIN=" + backend.SIMDToolchain + "\n"
+		} else {
+			script = ""
+		}
+		if l.Warn != nil && ctx.Err() == nil {
+			l.Warn("notebook cells are compiled by " + how)
+		}
+	}
+	return "# " + how + "\n" + script, ctx.Err()
+}
