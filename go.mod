@@ -1,6 +1,6 @@
 module github.com/gradient-surgery/dml
 
-go 1.26.5
+go 1.26.6
 
 require (
 	github.com/BurntSushi/toml v1.6.0
