@@ -31,7 +31,7 @@ import (
 
 const (
 	thumbWidth, thumbHeight = 168, 105
-	thumbBytes              = 8 << 10
+	thumbLevels             = 32 // Of a color.
 	secondsFile             = "testdata/seconds.json"
 	indexFile               = "index.ipynb"
 	contentsCell            = "contents" // Of that page.
@@ -360,8 +360,8 @@ func (d document) thumbnail(t *testing.T, p Page) []byte {
 	return nil
 }
 
-// shrunk returns a whole picture at the size of a thumbnail, on white, as a JPEG or a PNG file. The
-// colors of this are rounded until it is small enough.
+// shrunk returns a whole picture at the size of a thumbnail, on white, as a JPEG or a PNG file. The colors of this are
+// rounded, to make it small.
 func shrunk(picture image.Image, photographs bool) ([]byte, error) {
 	from := picture.Bounds()
 	if photographs { // A dark theme shows their white margin as it is.
@@ -379,22 +379,13 @@ func shrunk(picture image.Image, photographs bool) ([]byte, error) {
 		err := jpeg.Encode(&out, whole, &jpeg.Options{Quality: 85})
 		return out.Bytes(), err
 	}
-	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	for levels := 64; levels > 2; levels = levels * 3 / 4 {
-		rounded := image.NewRGBA(small.Bounds())
-		for i, v := range small.Pix {
-			step := 255 / float64(levels-1)
-			rounded.Pix[i] = uint8(float64(int(float64(v)/step+0.5))*step + 0.5)
-		}
-		var out bytes.Buffer
-		if err := encoder.Encode(&out, paletted(rounded)); err != nil {
-			return nil, err
-		}
-		if out.Len() <= thumbBytes {
-			return out.Bytes(), nil
-		}
+	const step = 255. / (thumbLevels - 1)
+	for i, v := range small.Pix {
+		small.Pix[i] = uint8(float64(int(float64(v)/step+0.5))*step + 0.5)
 	}
-	return nil, fmt.Errorf("the thumbnail has more than %d bytes", thumbBytes)
+	var out bytes.Buffer
+	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, paletted(small))
+	return out.Bytes(), err
 }
 
 // withoutMargin returns the part of a picture within a margin of white.
