@@ -476,7 +476,7 @@ func checkNotebook(t *testing.T, path string, want document) {
 // pngInText is a PNG file in base64, in an SVG perhaps on several lines: it begins with the format's signature.
 var pngInText = regexp.MustCompile(`iVBORw0KGgo[A-Za-z0-9+/=\s]*`)
 
-// unpacked returns text with digests of pixels in place of its PNG files, which each version of Go packs in its own way.
+// unpacked returns text with digests of pixels in place of its PNG files, which each Go packs in its own way.
 func unpacked(t *testing.T, text string) string {
 	return pngInText.ReplaceAllStringFunc(text, func(encoded string) string {
 		raw, err := base64.StdEncoding.DecodeString(encoded)

@@ -13,8 +13,8 @@ import (
 
 // compiler returns the shell commands that set the environment in which cells are compiled, after a comment that says
 // what it is. SIMD makes the Go backend's matrix products about ten times as fast. Whether it can be had is tried and
-// not concluded from versions: simd/archsimd changes with Go, and the modules follow in their own time. Without SIMD and
-// XLA cells are compiled with an older Go, which the go command downloads unless GOTOOLCHAIN=local forbids it.
+// not concluded from versions: simd/archsimd changes with Go, and the modules follow in their own time. Cells without
+// SIMD and XLA are compiled by an older Go, which the go command downloads unless GOTOOLCHAIN=local forbids it.
 func (l *Lab) compiler(ctx context.Context, goTool string) (script string, err error) {
 	out, err := l.command(ctx, l.Root, nil, goTool, "env", "GOVERSION", "GOTOOLCHAIN")
 	if err != nil {
