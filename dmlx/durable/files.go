@@ -214,7 +214,7 @@ func ParseLines[T any](raw []byte) ([]T, error) {
 }
 
 // MaxElements is how many elements a JSON text of a stranger may have, in all its lists and objects: enough for the
-// labels of two million images, or an archive of 60,000 runs.
+// labels of two million images.
 const MaxElements = 1 << 21
 
 // WriteJSON writes a value as indented JSON by [WriteFile].
@@ -250,7 +250,7 @@ func WriteLines[T any](path string, list []T, perm os.FileMode) error {
 	return WriteFile(path, lines.Bytes(), perm)
 }
 
-// FileSum returns the SHA-256 of a regular file in hexadecimal digits.
+// FileSum returns the SHA-256 of a regular file of at most [MaxFile] bytes in hexadecimal digits.
 func FileSum(path string) (string, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -258,8 +258,10 @@ func FileSum(path string) (string, error) {
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if n, err := io.Copy(h, io.LimitReader(f, MaxFile+1)); err != nil {
 		return "", err
+	} else if n > MaxFile {
+		return "", fmt.Errorf("%s has more than %d bytes", path, int64(MaxFile))
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

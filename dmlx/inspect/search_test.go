@@ -2,10 +2,14 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -126,26 +130,26 @@ func TestSearchOverPartsHasAReference(t *testing.T) {
 		Budget: search.Budget{Trials: 8}})
 	store := q.Store
 	// All runs that are wanted beyond the trials are in the store, so that none is made.
-	put := func(_ context.Context, specs []runs.Spec) ([]*runs.Result, error) {
+	finish := func(_ context.Context, specs []runs.Spec) ([]*runs.Result, error) {
 		var out []*runs.Result
 		for _, spec := range specs {
 			r := &runs.Result{Spec: spec, Backend: "go", Measures: train.Measures{Recall: map[int]float64{1: 0.5 +
 				0.01*float64(spec.Seed%3)}, HeldOutRecall: map[int]float64{1: 0.5}}}
-			if err := store.Put(r, nil); err != nil {
+			if err := put(store, r, nil); err != nil {
 				return nil, err
 			}
 			out = append(out, r)
 		}
 		return out, nil
 	}
-	if _, err := s.Select(t.Context(), put, search.StandardFinals); err != nil {
+	if _, err := s.Select(t.Context(), finish, search.StandardFinals); err != nil {
 		t.Fatal(err)
 	}
 	ours, err := q.base("ours")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := search.Test(t.Context(), put, ours, search.StandardFinals.Seeds); err != nil {
+	if _, err := search.Test(t.Context(), finish, ours, search.StandardFinals.Seeds); err != nil {
 		t.Fatal(err)
 	}
 	for name, q := range map[string]SearchRequest{"searched": q,
@@ -185,4 +189,18 @@ func TestSearchNameOfAFolder(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// put writes a drawn result into a store, as a run does.
+func put(store *runs.Store, r *runs.Result, files map[string][]byte) error {
+	r.Hash, r.Files = r.Spec.Hash(), make(map[string]string)
+	dir := store.Path(r.Hash)
+	errs := []error{os.Mkdir(dir, 0o755), durable.WriteJSON(filepath.Join(dir, "spec.json"), r.Spec)}
+	for name, raw := range files {
+		r.Files[name] = durable.Sum(raw)
+		errs = append(errs, os.WriteFile(filepath.Join(dir, name), raw, 0o644))
+	}
+	sum, err := durable.SumOf(r)
+	r.Sum = sum
+	return errors.Join(append(errs, err, durable.WriteJSON(filepath.Join(dir, "result.json"), r))...)
 }

@@ -25,6 +25,6 @@
 //	histograms.json                    the Histograms, if they were computed
 //
 // Outside these directories the store has .locks (a file per lock), .slurm (package slurm) and searches (package
-// search). [Store.Export], [Store.Import] and [Store.Merge] copy runs between stores. [Bundled] are the results that
-// come with the program; [Store.Lookup] finds them, too.
+// search). A directory needs nothing outside itself: to move a run to another store, copy it, and [Store.Verify] says
+// whether it arrived whole. [Bundled] are the results that come with the program; [Store.Lookup] finds them, too.
 package runs

@@ -104,7 +104,7 @@ func (s *Store) histograms(hash string, spec Spec) (p *Histograms, result *Resul
 	if err != nil {
 		return nil, result, s.setAside(path, err)
 	}
-	if p.Recipe != HistogramsRecipe || !p.Result.is(result) {
+	if p.Recipe != HistogramsRecipe || p.Result.Sum != result.Sum {
 		return nil, result, nil
 	}
 	p.Result = result
@@ -169,7 +169,8 @@ func AllHistograms(
 	return all, ran, nil
 }
 
-// canEmbed reports whether the training images of a run can still be embedded. An imported run may lack its weights.
+// canEmbed reports whether the training images of a run can still be embedded: a copied one may lack its
+// weights.
 func (s *Store) canEmbed(r *Result) bool {
 	if r == nil {
 		return false

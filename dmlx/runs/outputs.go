@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -51,13 +53,16 @@ func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, er
 		if len(shape) != 2 || shape[0] != len(classes) {
 			return nil, fmt.Errorf("run %s: %s has the shape %v, but there are %d labels", hash, embeddings, shape, len(classes))
 		}
+		if err := errs.Finite(fmt.Sprintf("run %s: %s: ", hash, embeddings), values, shape[1], 0); err != nil {
+			return nil, err
+		}
 		return &retrieval.Embeddings{Values: values, Dim: shape[1], Labels: classes}, nil
 	}
 	if test, err = read(train.EmbeddingsFile, train.LabelsFile); err != nil {
 		return nil, nil, err
 	}
 	if test == nil {
-		return nil, nil, fmt.Errorf("run %s has no embeddings: %s", hash, r.Diverged)
+		return nil, nil, fmt.Errorf("run %s has no embeddings: %s", hash, cmp.Or(r.Diverged, "its result lists none"))
 	}
 	gallery, err = read(train.GalleryEmbeddingsFile, train.GalleryLabelsFile)
 	return test, gallery, err

@@ -63,20 +63,6 @@ func (r *Result) seal() (err error) {
 	return err
 }
 
-// portable returns the result with [Spec.Portable].
-func (r *Result) portable() (*Result, error) {
-	c := *r
-	c.Spec = c.Spec.Portable()
-	return &c, c.seal()
-}
-
-// is reports whether two results are the same one, of which one may be portable.
-func (r *Result) is(other *Result) bool {
-	a, errA := r.portable()
-	b, errB := other.portable()
-	return errA == nil && errB == nil && a.Sum == b.Sum
-}
-
 func (r *Result) sum() (string, error) {
 	c := *r
 	c.Sum = ""
@@ -106,7 +92,7 @@ func parseResult(raw []byte, hash string) (*Result, error) {
 		return nil, fmt.Errorf("does not belong here: its spec has the hash %s", r.Spec.Hash())
 	}
 	for name := range r.Files {
-		if !archivable.MatchString(filepath.ToSlash(name)) {
+		if !outputFile.MatchString(filepath.ToSlash(name)) {
 			return nil, fmt.Errorf("lists %q, which is not an output file of a run", name)
 		}
 	}

@@ -131,7 +131,7 @@ func (s *Store) prepareDirectory(hash string, spec Spec) (dir string, err error)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", fmt.Errorf("the run store cannot be written: %w", err)
 	}
-	durable.Sweep(dir, func(name string) bool { return archivable.MatchString(name) || "."+name == refreshPrefix })
+	durable.Sweep(dir, func(name string) bool { return outputFile.MatchString(name) || "."+name == refreshPrefix })
 	if err := durable.WriteJSON(filepath.Join(dir, specFile), spec); err != nil {
 		return "", fmt.Errorf("the run store cannot be written: %w", err)
 	}

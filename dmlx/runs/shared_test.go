@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -51,9 +50,8 @@ func TestStoresThatLookLikePatterns(t *testing.T) {
 		if err != nil || len(sap) != total || len(san) != total {
 			t.Errorf("%s: %d and %d triplets, %v", name, len(sap), len(san), err)
 		}
-		to, _ := testStore(t)
-		if _, err := to.Merge(t.Context(), s, true); err != nil || !reflect.DeepEqual(outcome(t, to, spec.Hash()), want) {
-			t.Errorf("%s: moved, it is another: %v", name, err)
+		if err := s.Verify(spec.Hash()); err != nil || !reflect.DeepEqual(outcome(t, s, spec.Hash()), want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -96,9 +94,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			if entries, err := s.List(); err != nil || len(entries) != 1 || !strings.Contains(entries[0].Bad, "symbolic link") {
 				t.Errorf("list %+v, %v", entries, err)
 			}
-			to, _ := testStore(t)
-			if moved, err := to.Merge(t.Context(), s, true); err != nil || len(moved.Taken) != 0 || len(moved.Unusable) != 1 {
-				t.Errorf("exported: %+v, %v", moved, err)
+			if err := s.Verify(hash); err == nil || !strings.Contains(err.Error(), "links are not followed") {
+				t.Errorf("verified: %v", err)
 			}
 			mustRun(t, goBackend(), s, tiny())
 			sameAsReference(t, s, tiny())
@@ -244,42 +241,24 @@ func TestFinishedRunsOfStoresThatAreRead(t *testing.T) {
 	}
 }
 
-// What a killed import, merge or removal has left goes with the next import; what is under way stays.
+// What a killed removal has left goes with the next one; what is under way stays.
 func TestLeftoversOfKills(t *testing.T) {
-	from, _ := testStore(t)
-	hash := mustRun(t, goBackend(), from, tiny()).Hash
 	s, _ := testStore(t)
-	working, done, err := s.workFolder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer done()
-	killed, release, err := s.workFolder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept := filepath.Join(s.Dir, "kept")
-	if err := os.Rename(killed, kept); err != nil { // Released, it removes its folder: a killed process does not.
-		t.Fatal(err)
-	}
-	release()
-	locked := s.Path("0123456789ab")
-	unlock, err := s.lock(t.Context(), filepath.Base(locked))
+	hash := mustRun(t, goBackend(), s, tiny()).Hash
+	killed, locked := s.Path("0123456789aa")+removedSuffix, s.Path("0123456789ab")+removedSuffix
+	unlock, err := s.lock(t.Context(), "0123456789ab")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unlock()
-	old := time.Now().Add(-100 * time.Hour)
-	if err := errors.Join(os.Rename(kept, killed), os.Mkdir(s.Path(hash)+removedSuffix, 0o755),
-		os.Mkdir(locked+removedSuffix, 0o755),
-		os.Symlink(kept, filepath.Join(s.Dir, importPrefix+"link")), os.Chtimes(working, old, old)); err != nil {
+	kept := t.TempDir()
+	link := s.Path("0123456789ac") + removedSuffix
+	if err := errors.Join(os.Mkdir(killed, 0o755), os.Mkdir(locked, 0o755), os.Symlink(kept, link),
+		s.Remove(hash)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Merge(t.Context(), from, false); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]bool{working: true, killed: false, s.Path(hash) + removedSuffix: false, locked +
-		removedSuffix: true, s.Path(hash): true} {
+	for path, want := range map[string]bool{killed: false, locked: true, link: true, kept: true, s.Path(hash): false,
+		s.Path(hash) + removedSuffix: false} {
 		if _, err := os.Lstat(path); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", path, err == nil, want)
 		}

@@ -2,12 +2,9 @@ package runs
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,6 +24,11 @@ const (
 	specFile   = "spec.json"
 	resultFile = "result.json"
 )
+
+// outputFile matches the names of the files in the directory of a run, with slashes.
+var outputFile = regexp.MustCompile(`^(spec\.json|metrics\.jsonl|result\.json|histograms\.json|` +
+	`(gallery_)?(embeddings|labels)\.npy|triplets/epoch-[0-9]+\.npy|` +
+	`checkpoint/(state\.json|(weights|state)-[0-9]+\.safetensors))$`)
 
 // Store is a folder that has a directory for each run, named by the hash of its spec. Many processes may use it at
 // once: only the process that holds the lock of a run writes it, and files are replaced atomically.
@@ -237,7 +239,7 @@ var runName = regexp.MustCompile(`^[0-9a-f]{12}$`)
 // List returns all runs of the store, the latest result first. It changes nothing. To be fast for a hundred thousand
 // runs it does not verify checksums, only that files exist; [Store.Entry] verifies them.
 func (s *Store) List() ([]Entry, error) {
-	hashes, err := s.hashes()
+	hashes, err := s.Hashes()
 	if err != nil {
 		return nil, err
 	}
@@ -266,8 +268,8 @@ func (s *Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// hashes returns the hashes of all runs in order. It includes symbolic links, so that they are reported as unusable.
-func (s *Store) hashes() ([]string, error) {
+// Hashes returns the hashes of all runs in order. It includes symbolic links, so that they are reported as unusable.
+func (s *Store) Hashes() ([]string, error) {
 	dirs, err := os.ReadDir(s.Dir)
 	if err != nil {
 		return nil, err
@@ -308,7 +310,7 @@ func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entr
 // Find returns the full hash of the run that begins with a prefix. Only if none of the store does, bundled runs count.
 // It returns an error if no run or several runs do.
 func (s *Store) Find(prefix string) (string, error) {
-	hashes, err := s.hashes()
+	hashes, err := s.Hashes()
 	if err != nil {
 		return "", err
 	}
@@ -359,50 +361,6 @@ func (s *Store) Get(hash string) (*Result, error) {
 	return r, nil
 }
 
-// Put adds a result that was not computed by [Run], with the files it depends on. It fills in the hash, the checksums
-// of the files and the result's own checksum. It returns an error if the store already has a directory of that run.
-func (s *Store) Put(r *Result, files map[string][]byte) error {
-	r.Hash, r.Files = r.Spec.Hash(), make(map[string]string)
-	for name, raw := range files {
-		if !archivable.MatchString(name) || name == specFile || name == resultFile {
-			return fmt.Errorf("%q is not the name of an output file of a run", name)
-		}
-		r.Files[name] = durable.Sum(raw)
-	}
-	if err := r.seal(); err != nil {
-		return err
-	}
-	all := maps.Clone(files)
-	if all == nil {
-		all = make(map[string][]byte)
-	}
-	for name, v := range map[string]any{specFile: r.Spec, resultFile: r} {
-		raw, err := json.MarshalIndent(v, "", "  ")
-		if err != nil {
-			return err
-		}
-		all[name] = append(raw, '\n')
-	}
-	dir := filepath.Join(s.Dir, putPrefix+rand.Text())
-	defer os.RemoveAll(dir)
-	for name, raw := range all {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		err := os.MkdirAll(filepath.Dir(path), 0o777)
-		if err == nil {
-			err = durable.WriteFile(path, raw, 0o644)
-		}
-		if err != nil {
-			return fmt.Errorf("the run store cannot be written: %w", err)
-		}
-	}
-	if err := os.Rename(dir, s.Path(r.Hash)); errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("the store already has a directory of run %s", r.Hash)
-	} else if err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return nil
-}
-
 // Remove deletes a run for good. It returns an error while another process works on the run.
 func (s *Store) Remove(hash string) error {
 	if !runName.MatchString(hash) {
@@ -415,6 +373,7 @@ func (s *Store) Remove(hash string) error {
 		return fmt.Errorf("another process works on run %s", hash)
 	}
 	defer unlock()
+	s.removeLeftovers()
 	// Renamed first, so that an interrupted removal leaves no partial run under its name.
 	dead := s.Path(hash) + removedSuffix
 	if err := os.RemoveAll(dead); err != nil {
@@ -424,4 +383,21 @@ func (s *Store) Remove(hash string) error {
 		return err
 	}
 	return os.RemoveAll(dead)
+}
+
+const removedSuffix = ".removed" // Follows the hash of a run that is being removed.
+
+// removeLeftovers removes what killed processes have left of a [Store.Remove]. Leftovers do no harm.
+func (s *Store) removeLeftovers() {
+	entries, _ := os.ReadDir(s.Dir)
+	for _, e := range entries {
+		hash, removed := strings.CutSuffix(e.Name(), removedSuffix)
+		if !removed || !e.IsDir() || !runName.MatchString(hash) {
+			continue
+		}
+		if unlock, free, err := s.tryLock(hash); err == nil && free {
+			_ = os.RemoveAll(s.Path(e.Name()))
+			unlock()
+		}
+	}
 }

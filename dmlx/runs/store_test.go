@@ -8,39 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
-
-func TestPut(t *testing.T) {
-	s, warnings := testStore(t)
-	r := &Result{Spec: tiny(), Backend: "go", Measures: train.Measures{Recall: map[int]float64{1: 0.5}}}
-	files := map[string][]byte{train.MetricsFile: nil, "triplets/epoch-001.npy": []byte("x")}
-	if err := s.Put(r, files); err != nil {
-		t.Fatal(err)
-	}
-	got, found, err := s.Lookup(tiny())
-	if err != nil || !found || got.Recall[1] != 0.5 || len(got.Files) != 2 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if entries, err := s.List(); err != nil || len(entries) != 1 || entries[0].Result == nil {
-		t.Errorf("%+v, %v", entries, err)
-	}
-	if err := s.Put(r, nil); err == nil || !strings.Contains(err.Error(), "already") {
-		t.Error(err)
-	}
-	other := tiny()
-	other.Seed = 9
-	for _, name := range []string{"../x", resultFile} {
-		if err := s.Put(&Result{Spec: other}, map[string][]byte{name: nil}); err == nil ||
-			!strings.Contains(err.Error(), name) {
-			t.Error(err)
-		}
-	}
-	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".put-*")); len(left) > 0 || len(*warnings) > 0 {
-		t.Errorf("left over: %v, %q", left, *warnings)
-	}
-}
 
 // A run that cannot be used says why, and shows the spec where it is known.
 func TestUnusableEntries(t *testing.T) {

@@ -119,7 +119,7 @@ func completeFlags(root *cobra.Command, a *cli.App) {
 		}
 		return completeRule(cmd, args, typed)
 	}
-	for _, of := range []string{"show", "look", "compare", "remove", "export"} {
+	for _, of := range []string{"show", "look", "compare", "remove", "verify"} {
 		arguments["dmlx runs "+of] = completeRun(a)
 	}
 	var visit func(*cobra.Command)

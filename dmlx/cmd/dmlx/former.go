@@ -9,7 +9,11 @@ import (
 )
 
 // formerCommands are commands that dmlx no longer has, and what stands in their place.
-var formerCommands = map[string]string{}
+var formerCommands = map[string]string{
+	"runs export": "a run is a folder of the store: copy it by rsync or tar",
+	"runs import": "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
+	"runs merge":  "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
+}
 
 // formerFlags are flags that no command has any more, and what stands in their place.
 var formerFlags = map[string]string{}

@@ -81,7 +81,7 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 			"--matrix", "m.npy", "--pairs", "m.npy"},
 		"two outputs have the path x.npy": {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out",
 			"x.npy", "--triplets", "x.npy"},
-		"want the name of a file":          {"runs", "export", "--out", t.TempDir()},
+		"want the name of a file":          {"reproduce", "table2", "--write-bundled", t.TempDir()},
 		"both minicar: want two data sets": {"reproduce", "table2", "--separated", "minicar"},
 		"--out is empty":                   {"embed", "--weights", "W", "--images", "D", "--out", ""},
 	} {

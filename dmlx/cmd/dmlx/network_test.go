@@ -41,7 +41,7 @@ func TestWhatIsContacted(t *testing.T) {
 		"data list":            {},
 		"data verify cub":      {},
 		"runs list":            {},
-		"runs export --out x":  {},
+		"runs verify":          {},
 		"train --preset smoke": {},
 		"weights get small":    {},
 		"data get cars":        {"ftp.cs.stanford.edu"},

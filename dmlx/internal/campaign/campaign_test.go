@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package campaign attacks runs and their stores: it kills, damages, fills disks, and plants links, strangers' files
-// and evil archives. Whatever happens, a run must come back with the numbers of an undisturbed one, to the bit, or be
-// refused with an error.
+// Package campaign attacks runs and their stores: it kills, damages, fills disks, and plants links and
+// strangers' runs and files. Whatever happens, a run must come back with the numbers of an undisturbed one, to the bit,
+// or be refused with an error.
 //
 // An ordinary go test takes about two minutes for it. A longer campaign, which prints its table, is
 //
@@ -58,11 +58,9 @@ var attacks = []struct {
 	try   func(*try)
 }{
 	{"SIGKILL of a training", 4, killTraining},
-	{"SIGKILL of an export, import or merge", 2, killTransfer},
 	{"damaged file of a finished run", 2, damageFinished},
 	{"damaged file of an unfinished run", 3, damageUnfinished},
-	{"damaged archive", 1, damageArchive},
-	{"evil archive", 2, evilArchive},
+	{"foreign run in a store", 2, foreignRun},
 	{"damaged manifest of Slurm", 1, damageManifest},
 	{"damaged npy", 1, damageNPY},
 	{"damaged jpeg or png", 1, damageImage},
@@ -79,7 +77,6 @@ var attacks = []struct {
 	{"damaged images to embed", 2, embedDamaged},
 	{"pipe or link beside the runs", 2, plantBeside},
 	{"8 writers of a file beside the runs", 1, manyWriters},
-	{"folders in an archive", 1, tellsFolder},
 }
 
 // counts are what became of an attack's tries.
@@ -101,9 +98,8 @@ type campaign struct {
 	store   string   // All specs' runs, finished.
 	stopped []string // Stores of one unfinished run each,
 	of      []int    // and of which spec it is.
-	archive map[bool]string
-	images  string // A folder of images, which is a data set.
-	sum     string // The program's SHA-256.
+	images  string   // A folder of images, which is a data set.
+	sum     string   // The program's SHA-256.
 }
 
 // spec is a run that is trained, with what must come of it.
@@ -251,7 +247,7 @@ func (c *campaign) report(all []counts, seed uint64, took time.Duration) {
 
 // prepare builds the program and trains the runs that are attacked.
 func prepare(t *testing.T) *campaign {
-	c := &campaign{t: t, dir: t.TempDir(), archive: make(map[bool]string)}
+	c := &campaign{t: t, dir: t.TempDir()}
 	c.must(os.Chmod(filepath.Dir(c.dir), 0o755)) // Other users are to find the program.
 	c.must(os.Chmod(c.dir, 0o755))
 	c.program = filepath.Join(c.dir, "dmlx")
@@ -309,13 +305,6 @@ func prepare(t *testing.T) *campaign {
 		c.must(err)
 	}
 	c.stop()
-	for _, compressed := range []bool{false, true} {
-		c.archive[compressed] = filepath.Join(c.dir, "runs.tar"+map[bool]string{true: ".gz"}[compressed])
-		r := c.start(nil, c.with(c.store, "runs", "export", "--checkpoints", "--out", c.archive[compressed])...).wait()
-		if r.code != 0 {
-			t.Fatalf("export: %s", r.stderr)
-		}
-	}
 	return c
 }
 

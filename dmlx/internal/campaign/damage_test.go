@@ -109,7 +109,7 @@ func (t *try) spoil(path string) {
 	}
 }
 
-// damageFinished spoils a file of a finished run, which is then shown, listed, exported and trained.
+// damageFinished spoils a file of a finished run, which is then shown, listed, verified and trained.
 func damageFinished(t *try) {
 	s := pick(t, t.specs)
 	store := t.single("runs", s)
@@ -149,30 +149,9 @@ func (t *try) look(store string, s spec, what string) {
 			served(run.Result, "runs list")
 		}
 	}
-	out, to := filepath.Join(t.dir, "look.tar"), filepath.Join(t.dir, "look")
-	args := t.with(store, "runs", "export", "--out", out)
-	if t.IntN(2) == 0 {
-		args = append(args, "--checkpoints")
-	}
-	if t.run(args...).code == 0 && t.run(t.with(to, "runs", "import", out)...).code == 0 {
-		t.arrived(to, what+", exported and imported")
-	}
-}
-
-// arrived fails if a run that has got into a store has other numbers. An unfinished one is trained.
-func (t *try) arrived(store, what string) {
-	for _, hash := range runsIn(store) {
-		if !exists(filepath.Join(store, hash, "result.json")) {
-			at := slices.IndexFunc(t.specs, func(s spec) bool { return s.hash == hash })
-			if at < 0 {
-				t.fail(&t.Wrong, "%s: run %s, which no one trained", what, hash)
-			} else {
-				t.judge(t.run(t.with(store, t.specs[at].args...)...), store, t.specs[at], what)
-			}
-			continue
-		}
-		if err := t.sound(store, hash); err != nil {
-			t.fail(&t.Wrong, "%s: run %s: %v", what, hash, err)
+	if t.run(t.with(store, "runs", "verify", s.hash)...).code == 0 && exists(filepath.Join(store, s.hash, "result.json")) {
+		if err := t.sound(store, s.hash); err != nil {
+			t.fail(&t.Wrong, "%s: runs verify says that it is sound, but %v", what, err)
 		}
 	}
 }
@@ -188,33 +167,6 @@ func damageUnfinished(t *try) {
 		t.look(store, s, what)
 	}
 	t.train(store, s, what)
-}
-
-// damageArchive imports an archive with faults: all of it is right, or none of it comes in.
-func damageArchive(t *try) {
-	raw, err := os.ReadFile(t.archive[t.IntN(2) == 0])
-	t.must(err)
-	file := filepath.Join(t.dir, "runs.tar")
-	t.must(os.WriteFile(file, t.damaged(raw), 0o644))
-	t.imported(file, "a damaged archive")
-}
-
-// imported imports an archive into an empty store and looks at what has come in.
-func (t *try) imported(file, what string) {
-	before := t.bad()
-	store := filepath.Join(t.dir, "runs")
-	r := t.run(t.with(store, "runs", "import", file)...)
-	if r.code != 0 && len(runsIn(store)) > 0 {
-		t.fail(&t.Wrong, "%s was refused, and left %v", what, runsIn(store))
-	}
-	t.arrived(store, what)
-	switch {
-	case t.bad() > before:
-	case r.code != 0:
-		t.Refused++
-	default:
-		t.Identical++
-	}
 }
 
 // damageManifest spoils a submission's manifest, of which a task is then made, and all of it listed.

@@ -3,11 +3,8 @@
 package campaign
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/gzip"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"go/ast"
@@ -43,7 +40,6 @@ const (
 	embedded = "reads what is compiled into the program"
 	system   = "reads files of the system or of Go"
 	piece    = "reads a piece of a file that another reader has bounded"
-	opens    = "only opens it, and copies or hands it on"
 )
 
 // readers says for each file of the sources that reads what bomb below attacks it, or why none has to. A new file that
@@ -60,7 +56,6 @@ var readers = map[string]string{
 	"dmlx/backbone/metadata.go":                piece,
 	"dmlx/backbone/pytorch.go":                 "weights",
 	"dmlx/backbone/weights.go":                 "weights",
-	"dmlx/cmd/dmlx/internal/stored/archive.go": opens,
 	"dmlx/cmd/dmlx/internal/stored/compare.go": ours,
 	"dmlx/cmd/dmlx/internal/doctor/doctor.go":  system,
 	"dmlx/cmd/dmlx/internal/files/files.go":    "arrays",
@@ -88,11 +83,10 @@ var readers = map[string]string{
 	"dmlx/page/internal/engine/learn.go":       ours,
 	"dmlx/page/page.go":                        system,
 	"dmlx/presets/file.go":                     "presets",
-	"dmlx/runs/archive.go":                     opens,
 	"dmlx/runs/bundled.go":                     embedded,
 	"dmlx/runs/density.go":                     "runs",
 	"dmlx/runs/histograms.go":                  "runs",
-	"dmlx/runs/import.go":                      "archives",
+	"dmlx/runs/verify.go":                      "runs",
 	"dmlx/runs/job.go":                         ours,
 	"dmlx/runs/outputs.go":                     "runs",
 	"dmlx/runs/result.go":                      "runs",
@@ -236,20 +230,6 @@ func key(name string) string {
 
 func number(n uint64) string { return "\x8a\x08" + string(binary.LittleEndian.AppendUint64(nil, n)) }
 
-// packed is a tar of one file, packed by gzip.
-func packed(name string, content []byte) []byte {
-	var out bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	w := tar.NewWriter(z)
-	if err := w.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o644}); err != nil {
-		panic(err)
-	}
-	_, _ = w.Write(content)
-	_ = w.Close()
-	_ = z.Close()
-	return out.Bytes()
-}
-
 func weights(path string) error {
 	data, err := backbone.ReadFile(path)
 	if err != nil {
@@ -290,20 +270,6 @@ func network(path string) error {
 
 func preset(path string) error {
 	_, err := presets.Load(path)
-	return err
-}
-
-func imported(path string) error {
-	store, err := runs.OpenStore(filepath.Join(filepath.Dir(path), "store"))
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = store.Import(context.Background(), f, runs.ImportOptions{})
 	return err
 }
 
@@ -440,14 +406,6 @@ var bombs = map[string][]bomb{
 		{name: "lists", data: []byte("seeds=" + many("[", 20000) + many("]", 20000)), read: preset},
 		{name: "long", data: []byte(many("#", 1<<20)), read: preset},
 		{name: "sparse", data: []byte("lr=1\n"), size: terabyte, read: preset},
-	},
-	"archives": {
-		{name: "empty runs",
-			data: packed("manifest.json", []byte(`{"format":1,"runs":[`+many("{},", 10<<20)+`{}],"sum":"x"}`)),
-			read: imported},
-		{name: "null", data: packed("manifest.json", []byte(`{"format":1,"runs":[`+many("null,", 10<<20)+`{}],"sum":"x"}`)),
-			read: imported},
-		{name: "long", data: packed("manifest.json", bytes.Repeat([]byte(" "), 80<<20)), read: imported},
 	},
 	"runs": {
 		{name: "result",

@@ -66,62 +66,7 @@ func (t *try) ends(store string, s spec) {
 	}
 }
 
-// killTransfer kills an export, an import or a merge, and repeats it to its end: all runs are there then, and nothing
-// is left of what was killed.
-func killTransfer(t *try) {
-	store, out := filepath.Join(t.dir, "runs"), filepath.Join(t.dir, "runs.tar.gz")
-	kind := pick(t, []string{"export", "import", "merge"})
-	args := map[string][]string{
-		"export": t.with(t.store, "runs", "export", "--checkpoints", "--out", out),
-		"import": t.with(store, "runs", "import", t.archive[t.IntN(2) == 0]),
-		"merge":  t.with(store, "runs", "merge", t.store, "--checkpoints"),
-	}[kind]
-	for range 1 + t.IntN(6) {
-		child := t.start(nil, args...)
-		time.Sleep(time.Duration(t.Int64N(int64(60 * time.Millisecond))))
-		child.kill()
-		t.check(child.wait(), args...)
-	}
-	before := t.bad()
-	r := t.run(args...)
-	if kind == "export" && r.code == 0 {
-		if !exists(out) {
-			t.fail(&t.Lost, "an export left no archive")
-			return
-		}
-		r = t.run(t.with(store, "runs", "import", out)...)
-	}
-	if r.code != 0 {
-		t.fail(&t.Lost, "%s: exit code %d\n%s", kind, r.code, r.stderr)
-		return
-	}
-	t.whole(store, kind)
-	entries, err := os.ReadDir(store)
-	t.must(err)
-	for _, e := range entries { // One without a run is left for a day if the kill came right after it was made.
-		if strings.HasPrefix(e.Name(), ".import") && len(runsIn(filepath.Join(store, e.Name()))) > 0 {
-			t.fail(&t.Lost, "%s: %s is left of what was killed", kind, e.Name())
-		}
-	}
-	if t.bad() == before {
-		t.Identical++
-	}
-}
-
-// whole fails if a store lacks a run of the reference, or has one with other numbers.
-func (t *try) whole(store, what string) {
-	for _, s := range t.specs {
-		if err := t.sound(store, s.hash); err != nil {
-			count := &t.Wrong
-			if os.IsNotExist(err) {
-				count = &t.Lost
-			}
-			t.fail(count, "%s: run %s: %v", what, s.hash, err)
-		}
-	}
-}
-
-// fullDisk trains, exports and imports where there is room for a part, and again when there is room.
+// fullDisk trains where there is room for a part, and again when there is room.
 func fullDisk(t *try) {
 	s := pick(t, t.specs)
 	mount := filepath.Join(t.dir, "disk")
@@ -132,10 +77,6 @@ func fullDisk(t *try) {
 		info, err := os.Stat(file)
 		t.must(err)
 		room += 4 * int((info.Size()+4095)/4096)
-	}
-	kind := pick(t, []string{"train", "train", "export", "import"})
-	if kind != "train" { // All runs.
-		room *= len(t.specs)
 	}
 	room = 16 + t.IntN(room*3/2)
 	var short func(*exec.Cmd)
@@ -150,44 +91,17 @@ func fullDisk(t *try) {
 			cmd.Path, cmd.Err = "/bin/bash", nil
 		}
 	}
-	out := filepath.Join(mount, "runs.tar")
-	args := map[string][]string{
-		"train":  t.with(store, s.args...),
-		"export": t.with(t.store, "runs", "export", "--checkpoints", "--out", out),
-		"import": t.with(store, "runs", "import", t.archive[t.IntN(2) == 0]),
-	}[kind]
 	before := t.bad()
-	r := t.runAs(short, args...)
+	r := t.runAs(short, t.with(store, s.args...)...)
 	refused := r.code != 0
-	switch {
-	case kind == "train" && !refused:
+	if !refused {
 		t.judge(r, store, s, "on a full disk")
-	case kind == "import" && refused && len(runsIn(store)) > 0:
-		for _, hash := range runsIn(store) { // What has got to its place is whole.
-			if err := t.sound(store, hash); err != nil {
-				t.fail(&t.Wrong, "an import that failed left run %s: %v", hash, err)
-			}
-		}
-	case kind == "export" && refused && exists(out):
-		t.fail(&t.Wrong, "an export that failed left an archive")
 	}
 	more()
-	switch r = t.run(args...); {
-	case r.code != 0:
-		t.fail(&t.Lost, "%s, with room again: exit code %d\n%s", kind, r.code, r.stderr)
-	case kind == "train":
-		if t.judge(r, store, s, "with room again") && asideIn(store) {
-			t.fail(&t.Lost, "run %s: a sound part of it was set aside\n%s", s.hash, r.stderr)
-		}
-	case kind == "export":
-		store = filepath.Join(t.dir, "imported")
-		if r := t.run(t.with(store, "runs", "import", out)...); r.code != 0 {
-			t.fail(&t.Lost, "the export's import: exit code %d\n%s", r.code, r.stderr)
-			return
-		}
-		fallthrough
-	case kind == "import":
-		t.whole(store, kind+", with room again")
+	if r = t.run(t.with(store, s.args...)...); r.code != 0 {
+		t.fail(&t.Lost, "with room again: exit code %d\n%s", r.code, r.stderr)
+	} else if t.judge(r, store, s, "with room again") && asideIn(store) {
+		t.fail(&t.Lost, "run %s: a sound part of it was set aside\n%s", s.hash, r.stderr)
 	}
 	switch {
 	case t.bad() > before:
@@ -213,21 +127,16 @@ func manyProcesses(t *try) {
 	}
 	plans := make([][]step, 8)
 	for p := range plans {
-		for n := range 1 + t.IntN(3) {
+		for range 1 + t.IntN(3) {
 			s := &chosen[t.IntN(2)]
-			own := filepath.Join(t.dir, fmt.Sprintf("own-%d-%d", p, n))
 			st := step{}
-			switch t.IntN(9) {
+			switch t.IntN(6) {
 			default:
 				st = step{args: t.with(store, s.args...), s: s}
 			case 0:
 				st.args = t.with(store, "runs", "list", "--json")
 			case 1:
-				st.args = t.with(store, "runs", "export", "--checkpoints", "--out", own+".tar")
-			case 2:
-				st.args = t.with(store, "runs", "import", t.archive[false])
-			case 3:
-				st.args = t.with(own, "runs", "merge", store, "--checkpoints")
+				st.args = t.with(store, "runs", "verify", "--json")
 			}
 			if t.IntN(3) == 0 {
 				st.kill = 1 + time.Duration(t.Int64N(int64(4*s.took)))

@@ -3,26 +3,22 @@
 package campaign
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/gradient-surgery/dml/datasets/fixtures"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
 )
@@ -91,7 +87,7 @@ func plantLink(t *try) {
 	place := filepath.Join(store, s.hash, name)
 	if t.IntN(4) == 0 {
 		place = filepath.Join(store, pick(t, []string{".locks", ".locks/" + s.hash, ".slurm", ".slurm/20260101-000000-abcd",
-			".import-1", s.hash + ".removed", ".put-1", "0123456789ab"}))
+			s.hash + ".removed", "0123456789ab"}))
 	}
 	to := pick(t, []string{canary, canary, filepath.Join(canary, "secret"), filepath.Join(canary, name),
 		filepath.Join(canary, "new"), "/dev/zero", place})
@@ -104,20 +100,15 @@ func plantLink(t *try) {
 		}
 	}
 	what := fmt.Sprintf("a link from %s to %s", strings.TrimPrefix(place, t.dir), strings.TrimPrefix(to, t.dir))
-	out := filepath.Join(t.dir, "out.tar")
 	before := t.bad()
 	for range 1 + t.IntN(4) {
 		var r result
-		switch t.IntN(7) {
+		switch t.IntN(5) {
 		case 0:
-			r = t.run(t.with(store, "runs", "export", "--checkpoints", "--out", out)...)
+			r = t.run(t.with(store, "runs", "verify")...)
 		case 1:
-			r = t.run(t.with(filepath.Join(t.dir, "merged"), "runs", "merge", store, "--checkpoints")...)
-		case 2:
-			r = t.run(t.with(store, "runs", "import", t.archive[false])...)
-		case 3:
 			r = t.run(t.with(store, "runs", "queue", "--json")...)
-		case 4:
+		case 2:
 			r = t.run(t.with(store, "runs", "remove", s.hash)...)
 		default:
 			t.look(store, s, what)
@@ -132,17 +123,6 @@ func plantLink(t *try) {
 		t.fail(&t.Escapes, "%s: the training tells the secret", what)
 	}
 	unharmed(what)
-	for _, dir := range []string{"merged", "look", "out.tar", "look.tar"} {
-		_ = filepath.WalkDir(filepath.Join(t.dir, dir), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() {
-				return nil
-			}
-			if raw, err := os.ReadFile(path); err != nil || bytes.Contains(raw, []byte(secret)) {
-				t.fail(&t.Escapes, "%s: %s has the secret (%v)", what, path, err)
-			}
-			return nil
-		})
-	}
 	switch {
 	case t.bad() > before:
 	case well && !asideIn(store):
@@ -168,11 +148,8 @@ func otherOwner(t *try) {
 	switch t.IntN(3) {
 	case 0: // A finished run is read by whom the store is not.
 		store := t.single("runs", s)
-		own := filepath.Join(t.dir, "own")
-		t.must(os.MkdirAll(own, 0o755))
-		t.must(os.Chown(own, stranger, group))
 		for _, args := range [][]string{t.with(store, s.args...), t.with(store, "runs", "show", s.hash, "--json"),
-			t.with(store, "runs", "list", "--json"), t.with(store, "runs", "export", "--out", filepath.Join(own, "x.tar"))} {
+			t.with(store, "runs", "list", "--json"), t.with(store, "runs", "verify", s.hash)} {
 			r := t.runAs(func(cmd *exec.Cmd) { as(stranger, cmd) }, args...)
 			if r.code != 0 {
 				t.fail(&t.Lost, "%v of a store that may only be read: exit code %d\n%s", args, r.code, r.stderr)
@@ -315,202 +292,82 @@ func strangersSubmission(t *try) {
 	}
 }
 
-// The index of an archive, as the program writes it.
-type index struct {
-	Format int       `json:"format"`
-	Runs   []indexed `json:"runs"`
-	Sum    string    `json:"sum"`
-}
-
-type indexed struct {
-	Hash  string `json:"run"`
-	Files []file `json:"files"`
-}
-
-type file struct {
-	Name string `json:"name"`
-	Size int64  `json:"size"`
-	Sum  string `json:"sum"`
-}
-
-// entry is one of an archive's files.
-type entry struct {
-	tar.Header
-	content []byte
-}
-
-// evilArchive imports an archive whose sums are right and whose files are not as they should be.
-func evilArchive(t *try) {
+// foreignRun copies the folder of a run that a stranger has changed into a store, with checksums that fit where he can
+// compute them. The run is refused, and nothing outside the store is read or changed.
+func foreignRun(t *try) {
 	canary, unharmed := t.canary()
-	raw, err := os.ReadFile(t.archive[false])
-	t.must(err)
-	var x index
-	var entries []entry
-	for r := tar.NewReader(bytes.NewReader(raw)); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			break
+	s, other := pick(t, t.specs), t.specs[0]
+	if s.hash == other.hash {
+		other = t.specs[1]
+	}
+	store := t.single("runs", s)
+	dir := filepath.Join(store, s.hash)
+	file := pick(t, t.filesIn(dir))
+	// resealed changes the result, and a file if it has a name, and computes the checksums again.
+	resealed := func(name string, change func(r *runs.Result, raw []byte)) {
+		var r runs.Result
+		t.must(durable.ReadJSON(filepath.Join(dir, "result.json"), &r))
+		var raw []byte
+		if name != "" {
+			var err error
+			raw, err = os.ReadFile(filepath.Join(dir, name))
+			t.must(err)
 		}
+		if change(&r, raw); name != "" {
+			r.Files[name] = durable.Sum(raw)
+			t.must(os.WriteFile(filepath.Join(dir, name), raw, 0o644))
+		}
+		r.Sum = ""
+		sum, err := durable.SumOf(r)
 		t.must(err)
-		content, err := io.ReadAll(r)
-		t.must(err)
-		if len(entries) == 0 && x.Format == 0 {
-			t.must(json.Unmarshal(content, &x))
-			continue
+		r.Sum = sum
+		t.must(durable.WriteJSON(filepath.Join(dir, "result.json"), r))
+	}
+	kind := pick(t, []string{"link", "folder's link", "pipe", "sparse", "name", "other spec", "other result",
+		"other checkpoint", "other file", "not a number", "no fraction", "no embeddings", "path", "histograms"})
+	switch kind {
+	case "link":
+		t.must(os.Remove(file))
+		t.must(os.Symlink(pick(t, []string{filepath.Join(canary, "secret"), "/dev/zero", file}), file))
+	case "folder's link":
+		t.must(os.RemoveAll(dir))
+		t.must(os.Symlink(pick(t, []string{canary, filepath.Join(canary, "none"), dir}), dir))
+	case "pipe":
+		t.must(os.Remove(file))
+		t.must(mkfifo(file))
+	case "sparse":
+		if os.Truncate(file, terabyte) != nil {
+			t.skipped = "no sparse files"
+			return
 		}
-		entries = append(entries, entry{*h, content})
+	case "name":
+		t.must(os.Rename(dir, filepath.Join(store, "0123456789ab")))
+	case "other spec", "other result", "other checkpoint":
+		name := map[string]string{"other spec": "spec.json", "other result": "result.json",
+			"other checkpoint": "checkpoint"}[kind]
+		t.must(os.RemoveAll(filepath.Join(dir, name)))
+		t.must(os.Rename(filepath.Join(t.fresh("other", t.store), other.hash, name), filepath.Join(dir, name)))
+	case "other file":
+		name := pick(t, []string{"evil.sh", "checkpoint/evil", "triplets/epoch-001.npy.exe", "Spec.json"})
+		t.must(os.WriteFile(filepath.Join(dir, name), []byte("evil"), 0o755))
+	case "not a number":
+		resealed("embeddings.npy", func(_ *runs.Result, raw []byte) { copy(raw[len(raw)-4:], "\x00\x00\xc0\x7f") })
+	case "no fraction":
+		resealed("", func(r *runs.Result, _ []byte) { r.Recall[1] = pick(t, []float64{-1, 1.5, 1e300}) })
+	case "no embeddings":
+		resealed("", func(r *runs.Result, _ []byte) { r.Files = nil })
+	case "path":
+		resealed("", func(r *runs.Result, _ []byte) { r.Files["../../canary/secret"] = "00" })
+	case "histograms":
+		t.must(os.WriteFile(filepath.Join(dir, "histograms.json"), []byte(pick(t, []string{"{}", "[", `{"sum":""}`})), 0o644))
 	}
-	var what []string
-	escaped := filepath.Join(t.dir, "escaped")
-	bomb, unsummed := false, false
-	for range 1 + t.IntN(2) {
-		kind := pick(t, []string{"escape", "escape", "link", "link", "duplicate", "huge", "bomb", "count", "run name", "type",
-			"swap", "numbers", "spec", "drop", "listed", "sum"})
-		what = append(what, kind)
-		k := t.IntN(len(entries))
-		e := &entries[k]
-		run := &x.Runs[t.IntN(len(x.Runs))]
-		escape := pick(t, []string{escaped, "./x", "..", run.Hash, ".locks/" + run.Hash, run.Hash + "//result.json",
-			".slurm/20260101-000000-abcd/manifest.json", run.Hash + "/.spec.json1", run.Hash + "\\..\\x",
-			run.Hash + "/triplets/epoch-001.npy\x00x"})
-		if t.IntN(2) == 0 {
-			escape = strings.Repeat("../", 1+t.IntN(4)) + pick(t, []string{"canary/secret", "canary/new", "runs/evil", "evil"})
-		}
-		list := func(name string, content []byte) {
-			sum := sha256.Sum256(content)
-			f := file{strings.TrimPrefix(name, run.Hash+"/"), int64(len(content)), hex.EncodeToString(sum[:])}
-			if t.IntN(3) > 0 {
-				run.Files = append(run.Files, f)
-			}
-		}
-		switch kind {
-		case "escape":
-			within := pick(t, []string{escape, run.Hash + "/" + escape, path.Join(run.Hash, escape)})
-			entries = append(entries, entry{tar.Header{Name: within, Size: 4, Mode: 0o644}, []byte("evil")})
-			list(escape, []byte("evil"))
-		case "link":
-			h := tar.Header{Name: pick(t, []string{run.Hash, run.Hash + "/triplets", run.Hash + "/metrics.jsonl", escape}),
-				Typeflag: pick(t, []byte{tar.TypeSymlink, tar.TypeLink}), Mode: 0o777,
-				Linkname: pick(t, []string{canary, "../../canary/secret", filepath.Join(canary, "secret")})}
-			entries = append([]entry{{h, nil}}, entries...)
-			list(h.Name, nil)
-		case "duplicate":
-			entries = append(entries, *e)
-			if t.IntN(2) == 0 {
-				run.Files = append(run.Files, run.Files[t.IntN(len(run.Files))])
-			}
-			if t.IntN(2) == 0 {
-				x.Runs = append(x.Runs, *run)
-			}
-		case "huge":
-			f := &run.Files[t.IntN(len(run.Files))]
-			f.Size = pick(t, []int64{-1, 1 << 40, 1<<63 - 1, 1 << 62, f.Size + 1, 0})
-		case "bomb":
-			bomb = true
-			content := make([]byte, 64<<20)
-			name := run.Hash + "/triplets/epoch-777.npy"
-			entries = append(entries, entry{tar.Header{Name: name, Size: int64(len(content)), Mode: 0o644}, content})
-			list(name, content)
-		case "count":
-			for n := range 60000 {
-				run.Files = append(run.Files, file{fmt.Sprintf("triplets/epoch-%06d.npy", n), 0, strings.Repeat("0", 64)})
-			}
-		case "run name":
-			run.Hash = pick(t, []string{"..", "", ".locks", "ABCDEF012345", "0123456789ab", "0123456789abcdef", "../canary"})
-		case "type":
-			e.Typeflag = pick(t, []byte{tar.TypeDir, tar.TypeFifo, tar.TypeChar, tar.TypeBlock, 'z'})
-			if e.Typeflag != 'z' {
-				e.Size, e.content = 0, nil
-			}
-		case "swap":
-			other := &entries[t.IntN(len(entries))]
-			e.Name, other.Name = other.Name, e.Name
-		case "numbers": // Another result, in truth, with a right sum in the index but not in itself.
-			if strings.HasSuffix(e.Name, "result.json") || strings.HasSuffix(e.Name, "state.json") || t.IntN(2) == 0 {
-				e.content = t.damaged(e.content)
-				e.Size = int64(len(e.content))
-				x.relist(e)
-			}
-		case "spec":
-			for i := range entries {
-				if strings.HasSuffix(entries[i].Name, "/spec.json") {
-					entries[i].content = t.jsonFault(entries[i].content)
-					entries[i].Size = int64(len(entries[i].content))
-					x.relist(&entries[i])
-				}
-			}
-		case "drop":
-			entries = append(entries[:k], entries[k+1:]...)
-		case "listed":
-			run.Files = append(run.Files[:0:0], run.Files[1:]...)
-		case "sum":
-			unsummed = true
-		}
-		if len(entries) == 0 {
-			break
-		}
+	r := t.run(t.with(store, "runs", "verify", "--json")...)
+	if bytes.Contains(r.stdout, []byte(secret)) || bytes.Contains(r.stderr, []byte(secret)) {
+		t.fail(&t.Escapes, "%s: a command tells the secret", kind)
 	}
-	x.Sum = ""
-	raw, err = json.Marshal(x)
-	t.must(err)
-	if sum := sha256.Sum256(raw); !unsummed {
-		x.Sum = hex.EncodeToString(sum[:])
+	if unharmed(kind); r.code == 0 {
+		t.fail(&t.Wrong, "%s: a stranger's run is said to be sound", kind)
+		return
 	}
-	raw, err = json.Marshal(x)
-	t.must(err)
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	var to io.Writer = &b
-	if bomb || t.IntN(2) == 0 {
-		to = z
-	}
-	w := tar.NewWriter(to)
-	put := func(h *tar.Header, content []byte) {
-		h.PAXRecords, h.Format = nil, tar.FormatUnknown
-		if w.WriteHeader(h) == nil { // A name that tar cannot write is left out.
-			_, _ = w.Write(content)
-		}
-	}
-	if t.IntN(8) > 0 {
-		put(&tar.Header{Name: "manifest.json", Size: int64(len(raw)), Mode: 0o644}, raw)
-	}
-	for _, e := range entries {
-		put(&e.Header, e.content)
-	}
-	_ = w.Flush()
-	_ = w.Close()
-	if to == z {
-		t.must(z.Close())
-	}
-	if t.IntN(20) == 0 {
-		b.Write(make([]byte, 2<<20))
-	}
-	archive := filepath.Join(t.dir, "evil.tar")
-	t.must(os.WriteFile(archive, b.Bytes(), 0o644))
-	t.imported(archive, "an evil archive: "+strings.Join(what, ", "))
-	unharmed(strings.Join(what, ", "))
-	store := filepath.Join(t.dir, "runs")
-	for _, place := range []string{escaped, filepath.Join(t.dir, "evil"), filepath.Join(store, "evil")} {
-		if exists(place) {
-			t.fail(&t.Escapes, "%s: an archive wrote %s", what, place)
-		}
-	}
-	entriesThere, _ := os.ReadDir(store)
-	for _, e := range entriesThere {
-		if e.Name() != ".locks" && !runName.MatchString(e.Name()) {
-			t.fail(&t.Escapes, "%s: an import left %s in the store", what, e.Name())
-		}
-	}
-}
-
-// relist puts a file's size and sum into the index.
-func (x *index) relist(e *entry) {
-	for _, run := range x.Runs {
-		for k, f := range run.Files {
-			if run.Hash+"/"+f.Name == e.Name {
-				sum := sha256.Sum256(e.content)
-				run.Files[k].Size, run.Files[k].Sum = int64(len(e.content)), hex.EncodeToString(sum[:])
-			}
-		}
-	}
+	t.Refused++
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// NewRuns lists, shows, compares, moves and removes the runs of the store.
+// NewRuns lists, shows, compares, verifies and removes the runs of the store.
 func NewRuns(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
-		Short: "List, show, compare, export and remove the runs of the store",
-		Long: `List, show, compare and remove the runs of the store, exchange them with other stores, and follow those that a
-cluster trains. Without a command, list the runs. RUN is the name of a run or its first digits.`,
+		Short: "List, show, compare, verify and remove the runs of the store",
+		Long: `List, show, compare, verify and remove the runs of the store. Without a command, list the runs. RUN is the name
+of a run or its first digits.`,
 		Example: "  dmlx runs list\n  dmlx runs show 077c9a",
 		Args:    cobra.NoArgs,
 		RunE: a.WithStore(func(_ context.Context, store *runs.Store, _ []string) error {
@@ -104,9 +104,7 @@ out classes, are found by their names alone.`,
 	cmd.AddCommand(
 		compare,
 		newLook(a),
-		newExport(a),
-		newImport(a),
-		newMerge(a),
+		newVerify(a),
 		newQueue(a),
 		newCancel(a),
 		newMake(a),
@@ -213,7 +211,7 @@ func stage(store *runs.Store, e runs.Entry) string {
 
 // bundled tells whether a run that [runs.Store.Find] found is bundled with the program and not in the store.
 func bundled(store *runs.Store, hash string) bool {
-	_, err := os.Stat(store.Path(hash))
+	_, err := os.Lstat(store.Path(hash)) // A link that leads nowhere is there.
 	return errors.Is(err, fs.ErrNotExist)
 }
 

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,22 +17,18 @@ func TestRunsMoveBetweenStores(t *testing.T) {
 	store := atWork(t)
 	v := object(t, append(smallRun, "--store", store)...)
 	hash := v["run"].(string)
-	file := filepath.Join(t.TempDir(), "runs.tgz")
-	if code, out, err := invoke(t, "runs", "export", hash[:5], "--out", file, "--store", store); code != 0 ||
-		!strings.Contains(out, "1 runs in "+file) {
-		t.Fatal(code, out, err)
-	}
 	other := filepath.Join(t.TempDir(), "runs")
-	if code, out, err := invoke(t, "runs", "import", file, "--store", other); code != 0 ||
-		!strings.Contains(out, "1 runs taken, 0 were there already") {
-		t.Fatal(code, out, err)
+	if err := os.CopyFS(filepath.Join(other, hash), os.DirFS(filepath.Join(store, hash))); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"runs", "verify"}, {"runs", "verify", hash[:5]}} {
+		if code, out, err := invoke(t, append(args, "--store", other)...); code != 0 ||
+			!strings.Contains(out, "1 runs are sound, 0 are damaged") {
+			t.Error(code, out, err)
+		}
 	}
 	if r := object(t, "runs", "show", hash, "--store", other); r["map_at_r"] != v["map_at_r"] {
 		t.Errorf("%v, want %v", r, v)
-	}
-	if code, out, err := invoke(t, "runs", "merge", store, "--store", other); code != 0 ||
-		!strings.Contains(out, "0 runs taken, 1 were there already") {
-		t.Error(code, out, err)
 	}
 	t.Setenv("DMLX_STORE", other)
 	if r := object(t, "runs", "show", hash); r["run"] != hash {
@@ -43,7 +41,7 @@ func TestRunsMoveBetweenStores(t *testing.T) {
 	for want, args := range map[string][]string{
 		"cannot be used: contains a damaged spec.json":   {"show", "0123456789ab"},
 		"bundled with the program and cannot be removed": {"remove", hash, "077c9ae1dfc0"},
-		"is only a result bundled with the program":      {"export", "077c9ae1dfc0", "--out", file + ".2"},
+		"is only a result bundled with the program":      {"verify", "077c9ae1dfc0"},
 	} {
 		if code, out, err := invoke(t, append([]string{"runs"}, args...)...); code != 1 || out != "" ||
 			!strings.Contains(err, want) {
@@ -87,21 +85,23 @@ func TestRunsMoveBetweenStores(t *testing.T) {
 	if r := object(t, "runs", "show", hash); r["run"] != hash {
 		t.Errorf("removed beside one that cannot be: %v", r)
 	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
+	if err := os.Symlink(filepath.Join(other, "none"), filepath.Join(other, "0123456789ac")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, raw[:len(raw)-20], 0o600); err != nil {
-		t.Fatal(err)
+	code, out, text := invoke(t, "runs", "verify", "--json")
+	var verified struct {
+		Sound   []string
+		Damaged []struct{ Run, Dir, Why string }
 	}
-	if code, out, err := invoke(t, "runs", "import", file, "--store", other); code != 1 || out != "" ||
-		!strings.Contains(err, "nothing was imported") {
-		t.Error(code, out, err)
+	if err := json.Unmarshal([]byte(out), &verified); err != nil {
+		t.Fatal(out, err)
 	}
-	for _, args := range [][]string{{"runs", "export"}, {"runs", "import"}, {"runs", "merge", "nowhere"},
-		{"runs", "export", "zz", "--out", file}} {
-		if code, _, err := invoke(t, append(args, "--store", other)...); !failed(code) || strings.Count(err, "\n") != 1 {
-			t.Errorf("%v: %d %q", args, code, err)
-		}
+	if bad := verified.Damaged; code != 1 || !slices.Equal(verified.Sound, []string{hash}) || len(bad) != 2 ||
+		!strings.Contains(bad[0].Why, "damaged spec.json") || !strings.Contains(bad[1].Why, "is a symbolic link") ||
+		bad[1].Dir != filepath.Join(other, "0123456789ac") || !strings.Contains(text, "2 of 3 runs") {
+		t.Error(code, out, text)
+	}
+	if code, _, err := invoke(t, "runs", "verify", "zz"); !failed(code) || strings.Count(err, "\n") != 1 {
+		t.Errorf("%d %q", code, err)
 	}
 }
