@@ -152,7 +152,6 @@ have, beside the libraries of a Python interpreter. Other benchmarks:
 
 - ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench 'Jobs|Store|Cell'`" + `: several runs at a time, a store
   with 100,000 runs, a notebook's cell;
-- ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench Slurm -slurm 1000`" + `: many runs through Slurm;
 - ` + "`go test ./dmlx/train -run '^$' -bench 'TenSeeds|ChosenHead'`" + `: ten seeds of heads, together and apart;
 - ` + "`DMLX_PLAYWRIGHT=PYTHON go test ./dmlx/page ./notebooks/playground -run InBrowser -v`" + `: panels and the page.
 

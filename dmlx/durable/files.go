@@ -240,14 +240,23 @@ func SumOf(v any) (string, error) {
 
 // WriteLines writes a list as a file of JSON lines, which [ParseLines] reads, by [WriteFile].
 func WriteLines[T any](path string, list []T, perm os.FileMode) error {
+	lines, err := Lines(list)
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, lines, perm)
+}
+
+// Lines returns a list as JSON lines.
+func Lines[T any](list []T) ([]byte, error) {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	for _, v := range list {
 		if err := encoder.Encode(v); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return WriteFile(path, lines.Bytes(), perm)
+	return lines.Bytes(), nil
 }
 
 // FileSum returns the SHA-256 of a regular file of at most [MaxFile] bytes in hexadecimal digits.

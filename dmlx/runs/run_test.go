@@ -210,7 +210,8 @@ func TestRunLeavesWhatItFound(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			epochs, err := s.Metrics(r.Hash)
-			if err != nil || len(epochs) != 3 || epochs[0].LR != 0.1 || epochs[2].LR != 0.1/10 || epochs[2].Step != 9 {
+			if err != nil || len(epochs) != 3 || epochs[0].LR != 0.1 ||
+				float32(epochs[2].LR) != 0.01 || epochs[2].Step != 9 {
 				t.Errorf("metrics %+v, %v", epochs, err)
 			}
 			test, gallery, err := s.Embeddings(r.Hash)

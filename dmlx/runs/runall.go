@@ -102,7 +102,8 @@ func (o Options) do(ctx context.Context, choose func() (*train.Trainer, error), 
 			if done, err := j.Done(store); err != nil {
 				return err
 			} else if !done {
-				return fmt.Errorf("run %s was submitted, but its result is not in %s", j.Spec.Hash(), store.Dir)
+				return fmt.Errorf("run %s is not in %s: its task has failed, or another process still trains it", j.Spec.Hash(),
+					store.Dir)
 			}
 		}
 		return nil

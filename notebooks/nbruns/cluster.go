@@ -12,12 +12,11 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
-	"github.com/gradient-surgery/dml/notebooks/nb"
 )
 
-// Slurm returns a function for [runs.Options.Submit] that trains a report's missing runs on a Slurm cluster. The cell
-// shows their progress. Stop leaves the jobs in the queue, and running the cell again resumes watching them. Tasks
-// run the dmlx command, built from the code that the cell uses, unless o names a program.
+// Slurm returns a function for [runs.Options.Submit] that trains a report's missing runs on a Slurm cluster and waits
+// until they have ended. Stop leaves the job in the queue; when the cell runs again, it submits what is missing then.
+// Tasks run the dmlx command, built from the code that the cell uses, unless o names a program.
 func Slurm(store *runs.Store, o slurm.Options) func(context.Context, []runs.Job) error {
 	return func(ctx context.Context, jobs []runs.Job) error {
 		if len(jobs) == 0 {
@@ -34,41 +33,13 @@ func Slurm(store *runs.Store, o slurm.Options) func(context.Context, []runs.Job)
 				return err
 			}
 		}
-		return withProgress(o, func(o slurm.Options) error { return slurm.Run(ctx, store, jobs, o) })
-	}
-}
-
-// Follow shows in the cell the progress of all runs of the store that are on a cluster, whoever submitted them, until
-// they are done.
-func Follow(store *runs.Store, o slurm.Options) error {
-	open, err := slurm.Unfinished(store)
-	if err != nil {
+		o.Wait, o.Say = true, func(line string) { fmt.Println(line) }
+		s, err := slurm.Plan(store, jobs, o)
+		if err == nil {
+			_, err = s.Submit(ctx)
+		}
 		return err
 	}
-	if len(open) == 0 {
-		fmt.Println("no runs of the store are queued")
-		return nil
-	}
-	return withProgress(o, func(o slurm.Options) error { return slurm.Watch(nb.Context(), store, o) })
-}
-
-// withProgress calls follow with a progress line in the cell.
-func withProgress(o slurm.Options, follow func(slurm.Options) error) error {
-	line := nb.NewProgress("Slurm")
-	o.Say = func(text string) { fmt.Println(text) }
-	last := ""
-	o.Progress = func(s slurm.Status) {
-		last = s.String()
-		line.Set(min(s.Fraction, 0.999), last) // At 1 the bar disappears.
-	}
-	err := follow(o)
-	switch {
-	case err == nil:
-		line.Done(last)
-	case last != "":
-		line.Done(last + "; no longer watched")
-	}
-	return err
 }
 
 // build compiles dmlx from the code that the cell uses: in GoNB's workspace, or else in the current module.

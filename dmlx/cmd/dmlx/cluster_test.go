@@ -19,23 +19,19 @@ func TestReproduceOnSlurmDryRun(t *testing.T) {
 	args := []string{"reproduce", "table2", "table3", "--preset", "smoke", "--store", store, "--on", "slurm"}
 	v := object(t, append(args, "--dry-run", "--partition", "gpu", "--gres", "gpu:1", "--time", "1:00:00",
 		"--max-parallel", "3", "--sbatch=--qos=low", "--sbatch=--mem=8G")...)
-	commands := v["commands"].([]any)
-	runs := v["runs"].([]any)
 	// Two data sets × two seeds × (Table 2's directions + Table 3's pair weights, each with two directions, less the two
 	// rules that the tables share).
 	want := (4 + 2*6 - 2) * 4
-	if len(runs) != want || len(commands) != 1 {
-		t.Fatalf("%d runs, want %d; %v", len(runs), want, commands)
+	if runs := v["runs"].([]any); len(runs) != want {
+		t.Fatalf("%d runs, want %d", len(runs), want)
 	}
-	for _, want := range []string{fmt.Sprintf("--array=0-%d%%3 ", want-1), "--partition=gpu --gres=gpu:1 " +
-		"--time=1:00:00 --qos=low --mem=8G ", "--requeue", "--open-mode=append", "--signal=B:TERM@60"} {
-		if !strings.Contains(commands[0].(string), want) {
-			t.Errorf("%q is not in %s", want, commands[0])
+	script := v["script"].(string)
+	for _, want := range []string{fmt.Sprintf("--array=0-%d%%3\"", want-1),
+		"\"--partition=gpu\"\n#SBATCH \"--gres=gpu:1\"\n" +
+			"#SBATCH \"--time=1:00:00\"\n#SBATCH \"--qos=low\"\n#SBATCH \"--mem=8G\"\n", "--requeue", store} {
+		if !strings.Contains(script, want) {
+			t.Errorf("%q is not in %s", want, script)
 		}
-	}
-	if script := v["script"].(string); !strings.Contains(script, "export GOMLX_BACKEND=go\n") ||
-		!strings.Contains(script, store) {
-		t.Error(script)
 	}
 	if left, _ := filepath.Glob(filepath.Join(store, ".slurm", "*")); len(left) > 0 {
 		t.Errorf("a dry run wrote %v", left)
@@ -46,22 +42,44 @@ func TestReproduceOnSlurmDryRun(t *testing.T) {
 	}
 }
 
-// A task on several devices asks for as many GPUs, and its job says so.
+// With a Slurm the runs are submitted, and the command ends; with --wait it prints what came of it. The next submits
+// nothing.
+func TestTrainOnSlurm(t *testing.T) {
+	store := atWork(t)
+	bin := t.TempDir()
+	sbatch := filepath.Join(bin, "sbatch") // It trains at once what it is sent, as task 0, if it is to wait for it.
+	if err := os.WriteFile(sbatch, []byte("#!/bin/bash\necho Welcome\necho 4711\n"+
+		"if [ \"$2\" = --wait ]; then SLURM_ARRAY_TASK_ID=0 bash >&2; fi\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	args := append(smallRun, "--store", store, "--on", "slurm")
+	code, out, err := invoke(t, args...)
+	if code != 0 || !strings.Contains(out, "submitted 1 runs as job 4711") || !strings.Contains(out, "squeue --job 4711") {
+		t.Fatal(code, out, err)
+	}
+	if v := object(t, args...); v["job"] != "4711" || len(v["runs"].([]any)) != 1 || v["busy"] != 0.0 {
+		t.Error(v)
+	}
+	if v := object(t, append(args, "--wait")...); len(v["runs"].([]any)) != 1 || v["job"] != nil {
+		t.Error(v)
+	}
+	if err := os.Remove(sbatch); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, err := invoke(t, args...); code != 0 || !strings.Contains(out, "@1") {
+		t.Error(code, out, err)
+	}
+}
+
+// A task on several devices asks for as many GPUs.
 func TestDevicesOnSlurm(t *testing.T) {
 	store := atWork(t)
 	withoutSlurm(t)
 	args := []string{"reproduce", "table2", "--preset", "smoke", "--store", store, "--on", "slurm", "--dry-run",
 		"--devices", "4"}
-	for gres, want := range map[string]string{"": "--gres=gpu:4 ", "gpu:h100:8": "--gres=gpu:h100:8 "} {
-		v := object(t, append(args, "--gres", gres)...)
-		if command := v["commands"].([]any)[0].(string); !strings.Contains(command, want) {
-			t.Errorf("%q is not in %s", want, command)
-		}
-	}
-	for _, gres := range []string{"gpu", "gpu:2", "gpu:h100:2", "license:9,gpu:h100"} {
-		if code, _, err := invoke(t, append(args, "--gres", gres)...); !failed(code) || !strings.Contains(err, "want gpu:4") {
-			t.Errorf("--gres %s: %d %q", gres, code, err)
-		}
+	if script := object(t, args...)["script"].(string); !strings.Contains(script, "--gres=gpu:4\"") {
+		t.Error(script)
 	}
 	args[len(args)-1] = "3"
 	if code, _, err := invoke(t, args...); !failed(code) || !strings.Contains(err, "use 1 or 2 devices") {
@@ -72,40 +90,15 @@ func TestDevicesOnSlurm(t *testing.T) {
 func TestClusterFlags(t *testing.T) {
 	store := atWork(t)
 	for want, args := range map[string][]string{
-		"add --on slurm":       {"--partition", "gpu"},
-		"want slurm":           {"--on", "lsf"},
-		"--cached-only trains": {"--on", "slurm", "--cached-only"},
-		"--jobs is for":        {"--on", "slurm", "--jobs", "2"},
-		"out --out":            {"--on", "slurm", "--dry-run", "--out", "x"},
-		"out --write-bundled":  {"--on", "slurm", "--dry-run", "--write-bundled", "x.json"},
+		"add --on slurm":               {"--partition", "gpu"},
+		"want slurm":                   {"--on", "lsf"},
+		"--cached-only trains":         {"--on", "slurm", "--cached-only"},
+		"--jobs is for":                {"--on", "slurm", "--jobs", "2"},
+		"or leave out --out":           {"--on", "slurm", "--out", "x"},
+		"or leave out --write-bundled": {"--on", "slurm", "--dry-run", "--write-bundled", "x.json"},
 	} {
 		if code, _, err := invoke(t, append([]string{"reproduce", "table2", "--store", store}, args...)...); !failed(code) ||
 			!strings.Contains(err, want) {
-			t.Errorf("%v: %d %q", args, code, err)
-		}
-	}
-	if code, out, err := invoke(t, "runs", "queue", "--store", store); code != 0 ||
-		!strings.Contains(out, "nothing is queued") {
-		t.Errorf("%d %q %q", code, out, err)
-	}
-	if code, out, err := invoke(t, "runs", "cancel", "--store", store); code != 0 ||
-		!strings.Contains(out, "canceled 0") {
-		t.Errorf("%d %q %q", code, out, err)
-	}
-	if code, _, err := invoke(t, "runs", "cancel", "x", "--store", store); code != 1 ||
-		!strings.Contains(err, `no submission "x"`) {
-		t.Errorf("%d %q", code, err)
-	}
-	dir := filepath.Join(store, ".slurm", "x")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "manifest.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"runs", "queue"},
-		{"runs", "make", "--manifest", filepath.Join(dir, "manifest.json")}} {
-		if code, _, err := invoke(t, append(args, "--store", store)...); code != 1 || !strings.Contains(err, "is damaged") {
 			t.Errorf("%v: %d %q", args, code, err)
 		}
 	}

@@ -46,7 +46,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"data", "get", ""}, "cub cars sop inshop"},
 		{[]string{"weights", "get", "resnet5"}, "resnet50"},
 		{[]string{"completion", ""}, "bash zsh fish"},
-		{[]string{"help", "runs", "que"}, "queue"},
+		{[]string{"help", "runs", "ver"}, "verify"},
 		{[]string{"search", "--sampler", ""}, "tpe random"},
 		{[]string{"bench", "--only", "rec"}, "recall"},
 		{[]string{"runs", "show", ""}, ""},

@@ -10,13 +10,19 @@ import (
 
 // formerCommands are commands that dmlx no longer has, and what stands in their place.
 var formerCommands = map[string]string{
+	"runs cancel": "scancel JOB cancels a job; its finished runs are kept",
+	"runs queue":  "squeue and sacct tell of the job whose number --on slurm printed",
 	"runs export": "a run is a folder of the store: copy it by rsync or tar",
 	"runs import": "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
 	"runs merge":  "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
 }
 
 // formerFlags are flags that no command has any more, and what stands in their place.
-var formerFlags = map[string]string{}
+var formerFlags = map[string]string{
+	"follow":   "squeue and sacct tell of the job, and the same command shows what is there",
+	"retries":  "the same command submits again what has failed",
+	"no-probe": "nothing is probed; the run store must be in a folder that the nodes share",
+}
 
 // addFormer adds a hidden command for each former one. It fails with the sentence that says what to use instead.
 func addFormer(root *cobra.Command) {

@@ -201,7 +201,7 @@ func TestJSONIsDescribed(t *testing.T) {
 		{"version"}, {"doctor"}, train("1"), train("2"), train("1", "--rule", "euc/con/con"),
 		train("2", "--rule", "euc/con/con"), {"runs"}, {"runs", "list"}, {"runs", "show", "RUN"},
 		{"runs", "compare", "cos", "euc"}, {"runs", "look", "RUN"}, {"runs", "verify"},
-		{"runs", "queue"}, {"runs", "cancel"}, {"runs", "remove", "RUN"},
+		{"runs", "remove", "RUN"},
 		{"reproduce", "table2", "--cached-only"}, {"reproduce", "table2", "--estimate"},
 		{"reproduce", "table2", "--preset", "smoke", "--on", "slurm", "--dry-run"},
 		{"search", "show"}, {"search", "show", "quick-minicar"}, {"data", "list"},

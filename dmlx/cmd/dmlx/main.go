@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	a.Line.End()
-	if err == nil || errors.Is(err, training.ErrDry) {
+	if err == nil || errors.Is(err, training.ErrElsewhere) {
 		err = out.err
 	}
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A process that jobs.Spawn started, or a task of BenchmarkSlurm.
+	// A process that jobs.Spawn started, or a task of a job array.
 	if len(os.Args) > 1 && (os.Args[1] == "job" || os.Args[1] == "runs") ||
 		os.Getenv("DMLX_TEST_COMMAND") != "" { // A dmlx that a test has put on the PATH.
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))

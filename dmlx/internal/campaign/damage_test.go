@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -167,56 +166,6 @@ func damageUnfinished(t *try) {
 		t.look(store, s, what)
 	}
 	t.train(store, s, what)
-}
-
-// damageManifest spoils a submission's manifest, of which a task is then made, and all of it listed.
-func damageManifest(t *try) {
-	store := filepath.Join(t.dir, "runs")
-	manifest := t.submission(store, "20260101-000000-abcd", nil)
-	t.spoil(manifest)
-	before := t.bad()
-	t.run(t.with(store, "runs", "queue", "--json")...)
-	r := t.run("runs", "make", "--manifest", manifest, "--task", fmt.Sprint(t.IntN(2)))
-	for _, hash := range runsIn(store) {
-		if !exists(filepath.Join(store, hash, "result.json")) {
-			continue
-		}
-		if err := t.sound(store, hash); err != nil {
-			t.fail(&t.Wrong, "a damaged manifest made run %s: %v", hash, err)
-		}
-	}
-	switch {
-	case t.bad() > before:
-	case r.code != 0:
-		t.Refused++
-	default:
-		t.Identical++
-	}
-}
-
-// submission writes the manifest of two of the specs into a store, as the program would. change, if not nil, is asked
-// to change it.
-func (c *campaign) submission(store, id string, change func(map[string]any)) (manifest string) {
-	var tasks []any
-	for _, s := range c.specs[:2] {
-		raw, err := os.ReadFile(filepath.Join(c.store, s.hash, "spec.json"))
-		c.must(err)
-		tasks = append(tasks, map[string]any{"spec": json.RawMessage(raw), "hash": s.hash})
-	}
-	m := map[string]any{"id": id, "date": "2026-01-01T00:00:00Z", "user": "someone", "version": "(devel)", "recipe": 1,
-		"digest": c.sum, "retries": 0, "sbatch": []string{}, "max_parallel": 0, "chunk": 1000,
-		"environment": []string{"GOMLX_BACKEND=go"}, "tasks": tasks}
-	if change != nil {
-		change(m)
-	}
-	raw, err := json.MarshalIndent(m, "", "  ")
-	c.must(err)
-	dir := filepath.Join(store, ".slurm", id)
-	for _, d := range []string{"log", "failed", "stopped"} {
-		c.must(os.MkdirAll(filepath.Join(dir, d), 0o755))
-	}
-	c.must(os.WriteFile(filepath.Join(dir, "manifest.json"), raw, 0o644))
-	return filepath.Join(dir, "manifest.json")
 }
 
 // damageNPY reads a NumPy file with faults. What is read must be what the file's bytes say: the values are its end, in

@@ -30,7 +30,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/search"
-	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -92,11 +91,8 @@ var readers = map[string]string{
 	"dmlx/runs/result.go":                      "runs",
 	"dmlx/runs/run.go":                         "runs",
 	"dmlx/runs/search/history.go":              "searches",
-	"dmlx/runs/slurm/follow.go":                "submissions",
-	"dmlx/runs/slurm/probe.go":                 "submissions",
-	"dmlx/runs/slurm/submission.go":            "submissions",
-	"dmlx/runs/slurm/submit.go":                ours,
-	"dmlx/runs/slurm/worker.go":                "submissions",
+	"dmlx/runs/slurm/slurm.go":                 ours,
+	"dmlx/runs/slurm/task.go":                  ours,
 	"dmlx/runs/store.go":                       "runs",
 	"dmlx/scores/csv.go":                       embedded,
 	"dmlx/train/checkpoint.go":                 "runs",
@@ -310,11 +306,6 @@ func searched(s *runs.Store) error {
 	return err
 }
 
-func submitted(s *runs.Store) error {
-	_, err := slurm.Open(s, "20260101-000000-abcd")
-	return err
-}
-
 func many(s string, n int) string { return strings.Repeat(s, n) }
 
 // bombs are small files that ask for much, by the readers of the list.
@@ -425,14 +416,6 @@ var bombs = map[string][]bomb{
 		{name: "settings",
 			data: []byte(`{"a":[` + many("{},", 1<<22) + `{}]}`), read: inStore("searches/x/settings.json", searched)},
 		{name: "sparse", data: []byte(`{`), size: terabyte, read: inStore("searches/x/settings.json", searched)},
-	},
-	"submissions": {
-		{name: "tasks", data: []byte(`{"tasks":[` + many("null,", 1<<22) + `null]}`),
-			read: inStore(".slurm/20260101-000000-abcd/manifest.json", submitted)},
-		{name: "tasks below the bound", data: []byte(`{"tasks":[` + many("null,", 1<<20) + `null]}`),
-			read: inStore(".slurm/20260101-000000-abcd/manifest.json", submitted)},
-		{name: "sparse",
-			data: []byte(`{`), size: terabyte, read: inStore(".slurm/20260101-000000-abcd/manifest.json", submitted)},
 	},
 }
 

@@ -4,15 +4,14 @@ package campaign
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/gradient-surgery/dml/datasets/fixtures"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
 )
 
 func makeFixture(root string) error { return fixtures.Make("cars", root, fixtures.Size{}) }
@@ -86,8 +84,7 @@ func plantLink(t *try) {
 		"checkpoint/weights-003.safetensors", "triplets/epoch-001.npy", "triplets/epoch-004.npy", "other", ".spec.json12"})
 	place := filepath.Join(store, s.hash, name)
 	if t.IntN(4) == 0 {
-		place = filepath.Join(store, pick(t, []string{".locks", ".locks/" + s.hash, ".slurm", ".slurm/20260101-000000-abcd",
-			s.hash + ".removed", "0123456789ab"}))
+		place = filepath.Join(store, pick(t, []string{".locks", ".locks/" + s.hash, s.hash + ".removed", "0123456789ab"}))
 	}
 	to := pick(t, []string{canary, canary, filepath.Join(canary, "secret"), filepath.Join(canary, name),
 		filepath.Join(canary, "new"), "/dev/zero", place})
@@ -103,12 +100,10 @@ func plantLink(t *try) {
 	before := t.bad()
 	for range 1 + t.IntN(4) {
 		var r result
-		switch t.IntN(5) {
+		switch t.IntN(4) {
 		case 0:
 			r = t.run(t.with(store, "runs", "verify")...)
 		case 1:
-			r = t.run(t.with(store, "runs", "queue", "--json")...)
-		case 2:
 			r = t.run(t.with(store, "runs", "remove", s.hash)...)
 		default:
 			t.look(store, s, what)
@@ -194,85 +189,57 @@ func otherOwner(t *try) {
 	}
 }
 
-// strangersSubmission follows a queue with a submission that is a stranger's, or was tampered with. Slurm, as the
-// campaign has it, runs at once what it is sent.
+// strangersSubmission submits a run to a Slurm that keeps the script, as the campaign has one. Then a stranger changes
+// what the store has of it, or it is damaged, and the script is started.
 func strangersSubmission(t *try) {
 	mark := filepath.Join(t.dir, "mark")
-	evil := fmt.Sprintf("#!/bin/bash\ntouch %s\n", mark)
+	evil := []byte("#!/bin/bash\ntouch " + mark + "\n")
 	store := filepath.Join(t.dir, "runs")
-	id := "20260101-000000-abcd"
-	program := func(sum string) string {
-		dir := filepath.Join(store, ".slurm", "bin", sum[:12])
-		t.must(os.MkdirAll(dir, 0o755))
-		return filepath.Join(dir, "dmlx")
+	script := filepath.Join(t.dir, "script")
+	s := pick(t, t.specs)
+	r := t.runAs(func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "SCRIPT="+script) },
+		t.with(store, append(slices.Clone(s.args), "--on", "slurm")...)...)
+	if r.code != 0 {
+		t.fail(&t.Lost, "a submission: exit code %d\n%s", r.code, r.stderr)
+		return
 	}
-	digest := sha256.Sum256([]byte(evil))
-	evilSum := hex.EncodeToString(digest[:])
-	kinds := []string{"environment", "value", "program", "script", "identity", "group's manifest", "everyone's folder",
-		"link"}
+	programs, err := filepath.Glob(filepath.Join(store, ".slurm", "dmlx-*"))
+	t.must(err)
+	lists, err := filepath.Glob(filepath.Join(store, ".slurm", "*", "jobs.jsonl"))
+	t.must(err)
+	program, list := programs[0], lists[0]
+	kinds := []string{"program", "damaged program", "list", "damaged list", "other's list", "script", "link", "nothing"}
 	if os.Geteuid() == 0 {
-		kinds = append(kinds, "owner of the folder", "owner of the manifest", "owner of the program", "owner of the bin")
+		kinds = append(kinds, "owner of the program")
 	}
 	kind := pick(t, kinds)
-	const stranger = 65534
-	dir := filepath.Join(store, ".slurm", id)
-	manifest := t.submission(store, id, func(m map[string]any) {
-		switch kind {
-		case "environment":
-			m["environment"] = []string{"DMLX_A$(touch " + mark + ")=1", "DMLX_B;touch " + mark + ";=1",
-				"a`touch " + mark + "`=1"}
-		case "value":
-			m["environment"] = []string{"DMLX_A='; touch " + mark + " #", "DMLX_B=$(touch " + mark + ")",
-				"DMLX_C=\ntouch " + mark}
-		case "identity":
-			m["id"] = "x; touch " + mark
-		case "group's manifest", "everyone's folder", "link", "owner of the folder", "owner of the manifest":
-			m["digest"] = evilSum
-			m["sbatch"] = []string{"--wrap=touch " + mark}
-		}
-	})
-	t.must(os.WriteFile(filepath.Join(dir, "job.sh"), []byte(evil), 0o755))
-	t.must(os.WriteFile(program(evilSum), []byte(evil), 0o755))
 	switch kind {
 	case "program":
-		t.must(os.WriteFile(program(t.sum), []byte(evil), 0o755))
-	case "owner of the program":
-		raw, err := os.ReadFile(t.program)
+		t.must(os.WriteFile(program, evil, 0o755))
+	case "damaged program":
+		t.spoil(program)
+	case "list":
+		t.must(os.WriteFile(list, append([]byte(`{"spec":{"data":"$(touch `+mark+`)"}}`), '\n'), 0o644))
+	case "damaged list":
+		t.spoil(list)
+	case "other's list":
+		raw, err := os.ReadFile(filepath.Join(t.store, t.specs[0].hash, "spec.json"))
 		t.must(err)
-		t.must(os.WriteFile(program(t.sum), raw, 0o755))
-		t.must(os.Chown(program(t.sum), stranger, -1))
-	default:
-		t.must(os.Link(t.program, program(t.sum)))
-	}
-	switch kind {
-	case "group's manifest":
-		t.must(os.Chmod(manifest, 0o664))
-	case "everyone's folder":
-		t.must(os.Chmod(dir, 0o777))
+		t.must(os.WriteFile(list, raw, 0o644))
+	case "script":
+		t.must(os.WriteFile(filepath.Join(filepath.Dir(list), "job.sh"), evil, 0o755))
 	case "link":
-		t.must(os.Rename(dir, filepath.Join(t.dir, "elsewhere")))
-		t.must(os.Symlink(filepath.Join(t.dir, "elsewhere"), dir))
-	case "owner of the folder":
-		t.must(os.Chown(dir, stranger, -1))
-	case "owner of the manifest":
-		t.must(os.Chown(manifest, stranger, -1))
-	case "owner of the bin":
-		t.must(os.Chown(filepath.Join(store, ".slurm", "bin"), stranger, -1))
+		dir := filepath.Dir(list)
+		t.must(os.RemoveAll(dir))
+		t.must(os.Symlink(t.dir, dir))
+		t.must(os.WriteFile(filepath.Join(t.dir, "jobs.jsonl"), []byte("{}\n"), 0o644))
+	case "owner of the program":
+		t.must(os.Chown(program, 65534, -1))
 	}
 	before := t.bad()
-	old := os.Getenv("PATH")
-	t.must(os.Setenv("PATH", filepath.Join(t.campaign.dir, "bin")+string(os.PathListSeparator)+old))
-	t.must(os.Setenv("SLURM_ARRAY_TASK_ID", "0"))
-	defer func() {
-		_ = os.Setenv("PATH", old)
-		_ = os.Unsetenv("SLURM_ARRAY_TASK_ID")
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	opened, err := runs.OpenStore(store)
-	t.must(err)
-	_ = slurm.Watch(ctx, opened, slurm.Options{Poll: 5 * time.Millisecond, Retries: 1})
-	r := t.run("runs", "make", "--manifest", manifest, "--task", "0")
+	task := exec.Command("bash", script)
+	task.Env, task.Dir = t.env, t.dir
+	out, failed := task.CombinedOutput()
 	if exists(mark) {
 		t.fail(&t.ForeignRun, "%s: a stranger's code ran", kind)
 	}
@@ -283,9 +250,12 @@ func strangersSubmission(t *try) {
 			}
 		}
 	}
+	if failed != nil && (kind == "nothing" || kind == "script") {
+		t.fail(&t.Lost, "%s: %v\n%s", kind, failed, out)
+	}
 	switch {
 	case t.bad() > before:
-	case r.code != 0:
+	case failed != nil:
 		t.Refused++
 	default:
 		t.Identical++

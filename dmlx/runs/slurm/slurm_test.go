@@ -7,14 +7,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,22 +20,28 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm/slurmtest"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// TestMain lets the test binary be the program that tasks run, and the process that submits them.
+// TestMain lets the test binary be the program that tasks run.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && (os.Args[1] == "runs" || os.Args[1] == "submit") {
+	if len(os.Args) > 2 && os.Args[1] == "runs" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		if err := command(ctx, os.Args[1:]); err != nil {
+		err := command(ctx, os.Args[2:])
+		code := 0
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			code = 1
 		}
-		os.Exit(0)
+		if errors.Is(err, context.Canceled) {
+			code = 130
+		}
+		os.Exit(code)
 	}
 	cache, err := os.MkdirTemp("", "dmlx")
 	if err != nil {
@@ -55,44 +58,30 @@ func TestMain(m *testing.M) {
 
 func command(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("test", flag.ContinueOnError)
-	manifest, task := f.String("manifest", "", ""), f.Int("task", 0, "")
-	dir, nonce := f.String("dir", "", ""), f.String("nonce", "", "")
-	if err := f.Parse(args[2:]); err != nil {
+	file, sum, dir := f.String("jobs", "", ""), f.String("sum", "", ""), f.String("store", "", "")
+	task, of := f.Int("task", 0, ""), f.Int("of", 0, "")
+	if err := f.Parse(args[1:]); err != nil {
+		return err
+	}
+	store, err := runs.OpenStore(*dir)
+	if err != nil {
 		return err
 	}
 	say := func(line string) { fmt.Println(time.Now().Format("15:04:05.000"), line) }
-	w := Worker{Say: say, Open: openGo, Progress: func(p runs.Progress) {
+	say("begins, restarts: " + os.Getenv("SLURM_RESTART_COUNT"))
+	return Task(ctx, store, *file, *sum, *task, *of, openGo, say, func(p runs.Progress) {
 		if pause, err := time.ParseDuration(os.Getenv("DMLX_TEST_SLOW")); err == nil { // So that a kill finds it at work.
 			time.Sleep(pause)
 		}
 		if p.OnImages() == "" {
 			say(fmt.Sprint("step ", p.Step))
 		}
-	}}
-	switch strings.Join(args[:2], " ") {
-	case "runs make":
-		say("begins, restarts: " + os.Getenv("SLURM_RESTART_COUNT"))
-		return w.Run(ctx, *manifest, *task)
-	case "runs probe":
-		return w.Probe(*dir, *nonce)
-	case "submit jobs":
-		store, err := runs.OpenStore(*dir)
-		if err != nil {
-			return err
-		}
-		return Run(ctx, store, jobs(4), options(say))
-	}
-	return fmt.Errorf("no command %q", args)
+	})
 }
 
 func openGo(...runs.Job) (*train.Trainer, error) {
 	b, err := backend.Go()
 	return train.New(&backend.Choice{Backend: b, Name: "go"}), err
-}
-
-// options poll often.
-func options(say func(string)) Options {
-	return Options{Poll: 300 * time.Millisecond, Say: say, Retries: 5}
 }
 
 // spec is a run of about a second.
@@ -111,16 +100,11 @@ func jobs(n uint64) []runs.Job {
 }
 
 // measures are what a run found, without when and where.
-func measures(t *testing.T, store *runs.Store, hash string) string {
-	t.Helper()
-	r, err := store.Get(hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+func measures(r *runs.Result) string {
 	return fmt.Sprint(r.Recall, r.MAPAtR, r.RPrecision, r.Overlap, r.Compact, r.Files)
 }
 
-// undisturbed is what the jobs find when they are made here, one after the other.
+// undisturbed is what the jobs find when they are done here, one after the other.
 var undisturbed = sync.OnceValues(func() (map[string]string, error) {
 	dir, err := os.MkdirTemp("", "dmlx")
 	if err != nil {
@@ -141,7 +125,7 @@ var undisturbed = sync.OnceValues(func() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[r.Hash] = fmt.Sprint(r.Recall, r.MAPAtR, r.RPrecision, r.Overlap, r.Compact, r.Files)
+		out[r.Hash] = measures(r)
 	}
 	return out, nil
 })
@@ -153,7 +137,11 @@ func sameAsUndisturbed(t *testing.T, store *runs.Store) {
 		t.Fatal(err)
 	}
 	for hash := range want {
-		if got := measures(t, store, hash); got != want[hash] {
+		r, err := store.Get(hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := measures(r); got != want[hash] {
 			t.Errorf("run %s differs from an undisturbed one:\n%s\n%s", hash, got, want[hash])
 		}
 	}
@@ -197,14 +185,44 @@ func openStore(t *testing.T, dir string) *runs.Store {
 	return store
 }
 
-func TestAnArrayMakesWhatIsMissing(t *testing.T) {
+// submitted is a submission of jobs that has been handed to Slurm.
+func submitted(t *testing.T, store *runs.Store, jobs []runs.Job, o Options) (s *Submission, id string) {
+	t.Helper()
+	s, err := Plan(store, jobs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err = s.Submit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s, id
+}
+
+// log returns what a task has printed.
+func (s *Submission) log(task int) string {
+	raw, _ := os.ReadFile(filepath.Join(s.Dir, fmt.Sprintf("%d.txt", task)))
+	return string(raw)
+}
+
+// ended waits until no task of a job is in the queue.
+func ended(t *testing.T, id string) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		if err := cluster.Do("hurry"); err != nil {
+			t.Log(err)
+		}
+		out, err := exec.Command("squeue", "--noheader", "--job="+id, "--array").CombinedOutput()
+		if text := strings.TrimSpace(string(out)); text == "" || strings.Contains(text, "Invalid job id") {
+			return
+		} else if err == nil && time.Now().After(deadline) {
+			t.Fatalf("job %s does not end:\n%s", id, text)
+		}
+	}
+}
+
+// An array trains what is missing, and waits for it as told.
+func TestArray(t *testing.T) {
 	store := withSlurm(t)
-	var said []string
-	o := options(func(line string) { said = append(said, line) })
-	var last Status
-	o.Progress = func(s Status) { last = s }
-	o.MaxParallel = 2
-	o.Sbatch = []string{"--comment=a b"}
 	trainer, err := openGo()
 	if err != nil {
 		t.Fatal(err)
@@ -212,47 +230,43 @@ func TestAnArrayMakesWhatIsMissing(t *testing.T) {
 	if err := jobs(1)[0].Run(t.Context(), trainer, store, nil); err != nil { // It is there already.
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), store, append(jobs(4), jobs(2)...), o); err != nil {
-		t.Fatal(err, said)
-	}
+	t.Setenv("SLURM_JOB_ID", "12345") // Of a session of Slurm in which this process might run.
+	t.Setenv("SBATCH_ARRAY_INX", "7")
+	t.Setenv("SLURM_TEST_INHERITED", "inherited")
+	var said []string
+	o := Options{MaxParallel: 2, Sbatch: []string{"--comment=a b"}, Wait: true,
+		Say: func(line string) { said = append(said, line) }}
+	s, id := submitted(t, store, append(jobs(4), jobs(2)...), o)
 	sameAsUndisturbed(t, store)
-	if last.Jobs != 3 || last.Done != 3 || last.Fraction != 1 || !strings.HasPrefix(last.String(), "3 of 3 done") {
-		t.Errorf("status %+v", last)
+	if text := strings.Join(said, "\n"); len(s.Jobs) != 3 || strings.Count(text, "submitting 3 runs") != 1 || id == "" {
+		t.Errorf("%d jobs, said %q", len(s.Jobs), said)
 	}
-	text := strings.Join(said, "\n")
-	if strings.Count(text, "probe: ") != 2 || !strings.Contains(text, "backend go") ||
-		!strings.Contains(text, "submitted 3 runs as array") {
-		t.Errorf("said %q", said)
+	for n := range 3 {
+		if text := s.log(n); !strings.Contains(text, " is done\n") {
+			t.Errorf("task %d printed %q", n, text)
+		}
 	}
-	// All of it is done, so nothing is sent; a fourth run needs no second probe.
-	said = nil
-	if err := Run(t.Context(), store, jobs(4), o); err != nil || len(said) > 0 {
-		t.Errorf("%v, said %q", err, said)
+	if s, err := Plan(store, jobs(4), o); err != nil || len(s.Jobs) > 0 {
+		t.Errorf("missing are %v, %v", s.Jobs, err)
+	} else if id, err := s.Submit(t.Context()); id != "" || err != nil {
+		t.Errorf("nothing was submitted as %q, %v", id, err)
 	}
-	if open, err := Unfinished(store); err != nil || len(open) > 0 {
-		t.Errorf("unfinished %v, %v", open, err)
-	}
-
-	// A program that no one needs goes after a week.
-	s, err := Plan(t.Context(), store, jobs(6), o)
+	failing := spec(9)
+	failing.Data = "minishop"
+	failing.DataDigest = "0123"
+	s, err = Plan(store, runs.Jobs(failing, spec(5)), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, age := range []int{1, 8} {
-		old := time.Now().AddDate(0, 0, -age)
-		if err := os.Chtimes(s.program(), old, old); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(prune(store, []*Submission{s}), prune(store, nil)); err != nil {
-			t.Error(err)
-		}
-		if _, err := os.Stat(s.program()); (err == nil) != (age < 7) {
-			t.Errorf("of %d days: %v", age, err)
-		}
+	if id, err := s.Submit(t.Context()); err == nil || !strings.Contains(err.Error(), "tasks of job "+id+" failed") {
+		t.Error(err)
+	}
+	if !strings.Contains(s.log(0), "have changed since the spec was made") || !strings.Contains(s.log(1), " is done") {
+		t.Errorf("%s\n%s", s.log(0), s.log(1))
 	}
 }
 
-// The table that comes out of it is the same whatever dies: tasks, the node, the process that submits.
+// Whatever dies, tasks or the node, and how often the jobs are submitted meanwhile, the numbers are the same.
 func TestDeathsAtRandomMoments(t *testing.T) {
 	store := withSlurm(t)
 	seed := uint64(time.Now().UnixNano())
@@ -262,114 +276,90 @@ func TestDeathsAtRandomMoments(t *testing.T) {
 	t.Logf("DMLX_TEST_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	t.Setenv("DMLX_TEST_SLOW", "20ms")
-	submit := func() (*exec.Cmd, *strings.Builder) {
-		cmd := exec.Command(os.Args[0], "submit", "jobs", "--dir", store.Dir)
-		out := new(strings.Builder)
-		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		return cmd, out
-	}
-	cmd, out := submit()
-	var output []*strings.Builder
-	ended := make(chan error, 1)
-	wait := func(cmd *exec.Cmd) { go func() { ended <- cmd.Wait() }() }
-	wait(cmd)
-	deaths := []string{"task", "task", "node", "submitter", "submitter", "task"}
+	deaths := []string{"task", "task", "node", "submission", "task"}
 	rng.Shuffle(len(deaths), func(i, j int) { deaths[i], deaths[j] = deaths[j], deaths[i] })
-	deadline := time.After(2 * time.Minute)
-	for {
-		next := time.Duration(200+rng.IntN(1500)) * time.Millisecond
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Fatalf("%v:\n%s", err, out)
-			}
+	deadline := time.Now().Add(4 * time.Minute)
+	for time.Now().Before(deadline) {
+		s, id := submitted(t, store, jobs(4), Options{})
+		if len(s.Jobs)+s.Busy == 0 {
 			t.Logf("deaths left: %v", deaths)
 			sameAsUndisturbed(t, store)
 			return
-		case <-deadline:
-			_ = cmd.Process.Kill()
-			text, _ := run(t.Context(), "squeue", "--states=all", "--array")
-			t.Fatalf("not done in time:\n%s\n%s\n%v", text, out, output)
-		case <-time.After(next):
 		}
-		if err := cluster.Do("hurry"); err != nil {
-			t.Log(err)
-		}
-		if len(deaths) == 0 {
+		if id == "" { // All that is missing is being trained.
+			time.Sleep(time.Second)
 			continue
 		}
-		switch deaths[0] {
-		case "task":
-			if !signalTask(store, rng, syscall.SIGKILL) {
-				continue // None is at work yet.
-			}
-		case "node":
-			if !signalTask(store, rng, syscall.SIGKILL) {
-				continue
-			}
-			if err := cluster.Do("node-die"); err != nil {
-				t.Fatal(err)
-			}
-			if err := cluster.Do("node-start"); err != nil {
-				t.Fatal(err)
-			}
-		case "submitter":
-			_ = cmd.Process.Kill()
-			<-ended
-			output = append(output, out)
-			cmd, out = submit()
-			wait(cmd)
-		}
-		t.Logf("%s: a %s died", time.Now().Format("15:04:05.000"), deaths[0])
-		deaths = deaths[1:]
-	}
-}
-
-// A task that dies is sent again, and when Slurm does not take it at once, later.
-func TestSendingAgainFailsOnce(t *testing.T) {
-	store := withSlurm(t)
-	sbatch, err := exec.LookPath("sbatch")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	calls := filepath.Join(dir, "calls")
-	text := fmt.Sprintf("#!/bin/bash\necho >>%[1]s\nif [ $(wc -l <%[1]s) = 3 ]; then echo 'Unable to contact slurm "+
-		"controller' >&2; exit 1; fi\nexec %[2]s \"$@\"\n", quote(calls), quote(sbatch))
-	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	t.Setenv("DMLX_TEST_SLOW", "20ms")
-	var said []string
-	ended := make(chan error, 1)
-	go func() {
-		ended <- Run(t.Context(), store, jobs(1), options(func(line string) { said = append(said, line) }))
-	}()
-	rng := rand.New(rand.NewPCG(1, 0))
-	for killed := false; ; {
-		select {
-		case err := <-ended:
-			if err != nil || !killed {
-				t.Fatalf("killed %v, %v", killed, err)
-			}
-			if all := strings.Join(said, "\n"); !strings.Contains(all, "cannot submit vanished tasks yet") ||
-				!strings.Contains(all, "Unable to contact") {
-				t.Error(all)
-			}
-			// A probe, the array, and twice what died.
-			if raw, err := os.ReadFile(calls); err != nil || strings.Count(string(raw), "\n") != 4 {
-				t.Errorf("sbatch was called %d times, %v", strings.Count(string(raw), "\n"), err)
-			}
-			return
-		case <-time.After(100 * time.Millisecond):
-			killed = killed || signalTask(store, rng, syscall.SIGKILL)
+		for wait := rng.IntN(4); wait >= 0 && len(deaths) > 0; wait-- {
+			time.Sleep(time.Duration(200+rng.IntN(1500)) * time.Millisecond)
 			if err := cluster.Do("hurry"); err != nil {
 				t.Log(err)
 			}
+			if deaths[0] == "submission" {
+				deaths = deaths[1:]
+				break
+			}
+			if !killTask(store, rng) {
+				continue // None is at work yet.
+			}
+			if deaths[0] == "node" {
+				if err := errors.Join(cluster.Do("node-die"), cluster.Do("node-start")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Logf("%s: a %s died", time.Now().Format("15:04:05.000"), deaths[0])
+			deaths = deaths[1:]
+		}
+		if len(deaths) == 0 || rng.IntN(2) == 0 {
+			ended(t, id)
+		}
+	}
+	t.Fatal("not done in time")
+}
+
+// killTask kills a process of a task of the store, if there is one.
+func killTask(store *runs.Store, rng *rand.Rand) bool {
+	var found []int
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		raw, err := os.ReadFile(path)
+		args := strings.Split(string(raw), "\x00")
+		if err == nil && len(args) > 4 && args[2] == "make" && args[4] == store.Dir {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+				found = append(found, pid)
+			}
+		}
+	}
+	return len(found) > 0 && syscall.Kill(found[rng.IntN(len(found))], syscall.SIGKILL) == nil
+}
+
+// A task that is told that its time ends stops, is requeued and goes on to the same bits; the other tasks of its array
+// are left alone.
+func TestTimeEndsInARun(t *testing.T) {
+	store := withSlurm(t)
+	t.Setenv("DMLX_TEST_SLOW", "100ms")
+	s, id := submitted(t, store, jobs(4), Options{Time: "10"})
+	const last = 3
+	for deadline := time.Now().Add(2 * time.Minute); store.Entry(s.Jobs[last].Spec.Hash()).Epoch == 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("no epoch:\n%s", s.log(last))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	// As Slurm does by --signal=B:USR1@60.
+	if out, err := exec.Command("scancel", "--batch", "--signal=USR1", fmt.Sprintf("%s_%d", id, last)).
+		CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	ended(t, id)
+	sameAsUndisturbed(t, store)
+	for n := range s.Jobs {
+		turns := strings.Split(s.log(n), "begins, restarts: ")
+		want := 2 + n/last
+		if len(turns) != want {
+			t.Errorf("task %d had %d turns, want %d:\n%s", n, len(turns)-1, want-1, s.log(n))
+		} else if want == 3 && (!strings.HasPrefix(turns[2], "1\n") || strings.Contains(turns[2], "step 1\n")) {
+			t.Errorf("the second turn began anew:\n%s", s.log(n))
 		}
 	}
 }
@@ -378,611 +368,223 @@ func TestSendingAgainFailsOnce(t *testing.T) {
 func TestPreemption(t *testing.T) {
 	store := withSlurm(t)
 	t.Setenv("DMLX_TEST_SLOW", "300ms")
-	o := options(nil)
-	s, err := Submit(t.Context(), store, jobs(4), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := func(n int) string {
-		text, err := os.ReadFile(s.log(n))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Error(err)
+	s, id := submitted(t, store, jobs(4), Options{})
+	for deadline := time.Now().Add(2 * time.Minute); store.Entry(s.Jobs[0].Spec.Hash()).Epoch == 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("no epoch:\n%s", s.log(0))
 		}
-		return string(text)
+		time.Sleep(50 * time.Millisecond)
 	}
-	taken := -1
-	o.Progress = func(Status) {
-		for n, task := range s.Tasks {
-			if taken < 0 && store.Entry(task.Hash).Epoch > 0 && !strings.Contains(log(n), fmt.Sprint("step ", spec(1).Steps())) {
-				taken = n
-				if out, err := exec.Command("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null",
-					"--wrap=sleep 1").CombinedOutput(); err != nil {
-					t.Errorf("%v: %s", err, out)
-				}
-			}
-		}
-		if err := cluster.Do("hurry"); err != nil {
-			t.Error(err)
-		}
+	if out, err := exec.Command("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null",
+		"--wrap=sleep 1").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-	if err := Watch(t.Context(), store, o); err != nil {
-		t.Fatal(err)
-	}
+	ended(t, id)
 	sameAsUndisturbed(t, store)
-	if taken < 0 {
-		t.Fatal("no task was seen at work")
-	}
-	turns := strings.Split(log(taken), "begins, restarts: ")
-	if len(turns) != 3 || !strings.HasPrefix(turns[2], "1\n") || strings.Contains(turns[2], "step 1\n") ||
-		!strings.Contains(turns[2], "step ") {
-		t.Errorf("the task was to have a second turn, and not to begin anew in it:\n%s", log(taken))
+	if turns := strings.Split(s.log(0), "begins, restarts: "); len(turns) != 3 || !strings.HasPrefix(turns[2], "1\n") ||
+		strings.Contains(turns[2], "step 1\n") {
+		t.Errorf("the task was to have a second turn, and not to begin anew in it:\n%s", s.log(0))
 	}
 }
 
-// A task that is told that its time ends stops, asks to be requeued and resumes; the other tasks of its array
-// are left alone. It is the last one to start, whose job has the number of the array.
-func TestTimeEndsInARun(t *testing.T) {
+// Of two submissions of the same jobs each run is trained once: what is being trained is not submitted, and a second
+// task ends at once.
+func TestTwoSubmissions(t *testing.T) {
 	store := withSlurm(t)
 	t.Setenv("DMLX_TEST_SLOW", "100ms")
-	o := options(nil)
-	o.Time = "2" // Minutes, so that the end is near.
-	s, err := Submit(t.Context(), store, jobs(4), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const last = 3
-	log := func(n int) string {
-		text, err := os.ReadFile(s.log(n))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Error(err)
+	first, a := submitted(t, store, jobs(4), Options{MaxParallel: 1})
+	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(first.log(0), " step "); {
+		if time.Now().After(deadline) {
+			t.Fatalf("no step:\n%s", first.log(0))
 		}
-		return string(text)
+		time.Sleep(50 * time.Millisecond)
 	}
-	told := false
-	o.Progress = func(Status) {
-		// Slurm signals the batch script's process, which the program has become.
-		if !told && strings.Contains(log(last), " step ") {
-			told = signalTask(store, rand.New(rand.NewPCG(1, 0)), syscall.SIGTERM, last)
-		}
-		if err := cluster.Do("hurry"); err != nil {
-			t.Error(err)
-		}
+	second, b := submitted(t, store, jobs(4), Options{})
+	if len(second.Jobs) != 3 || second.Busy != 1 {
+		t.Errorf("%d jobs, %d are trained now", len(second.Jobs), second.Busy)
 	}
-	if err := Watch(t.Context(), store, o); err != nil {
-		t.Fatal(err)
-	}
+	ended(t, a)
+	ended(t, b)
 	sameAsUndisturbed(t, store)
-	if st, err := s.Status(t.Context()); err != nil || st.Done != 4 {
-		t.Errorf("%+v, %v", st, err)
-	}
-	for n := range s.Tasks {
-		asked, turns := strings.Count(log(n), "asking to be requeued"), strings.Count(log(n), "begins, restarts: ")
-		if want := n / last; asked != want || turns != want+1 {
-			t.Errorf("task %d asked for %d turns and had %d, want %d and %d:\n%s", n, asked, turns, want, want+1, log(n))
-		}
-	}
-}
-
-// signalTask signals a process of a task of the store, if there is one; of those with the given numbers, or of any.
-func signalTask(store *runs.Store, rng *rand.Rand, signal syscall.Signal, tasks ...int) bool {
-	var found []int
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range lines {
-		raw, err := os.ReadFile(path)
-		if args := strings.Split(string(raw), "\x00"); err == nil && len(args) > 6 && strings.HasPrefix(args[0], store.Dir) &&
-			args[2] == "make" {
-			task, _ := strconv.Atoi(args[6]) // runs make --manifest FILE --task N
-			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil &&
-				(tasks == nil || slices.Contains(tasks, task)) {
-				found = append(found, pid)
-			}
-		}
-	}
-	if len(found) == 0 {
-		return false
-	}
-	return syscall.Kill(found[rng.IntN(len(found))], signal) == nil
-}
-
-// A task that cannot be started where it was sent is held by Slurm; it is released, and named when that does not help.
-func TestHeldTask(t *testing.T) {
-	store := withSlurm(t)
-	var said []string
-	o := options(func(line string) { said = append(said, line) })
-	once := true // Whether only the first start fails.
-	o.Progress = func(s Status) {
-		if once && s.held > 0 {
-			if err := cluster.Do("heal-start"); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := cluster.Do("hurry"); err != nil {
-			t.Error(err)
-		}
-	}
-	s, err := Submit(t.Context(), store, jobs(4)[:1], o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = s.Cancel(t.Context()) // Its probe is done: from here on a start is that of a task.
-
-	o.NoProbe = true
-	if err := cluster.Do("fail-start"); err != nil {
-		t.Fatal(err)
-	}
-	if err := Run(t.Context(), store, jobs(4), o); err != nil {
-		t.Fatal(err, said)
-	}
-	sameAsUndisturbed(t, store)
-	if text := strings.Join(said, "\n"); !strings.Contains(text, "Slurm could not start run") ||
-		!strings.Contains(text, "released it") {
-		t.Errorf("said %q", said)
-	}
-
-	// Without another chance: a node that remembers the job may let it start then, since it runs a prolog once a job.
-	once, o.Retries = false, -1
-	if err := cluster.Do("fail-start"); err != nil {
-		t.Fatal(err)
-	}
-	var failed *FailedError
-	err = Run(t.Context(), store, jobs(5), o)
-	if err := cluster.Do("heal-start"); err != nil {
-		t.Error(err)
-	}
-	if !errors.As(err, &failed) || len(failed.Failures) != 1 || failed.Failures[0].Attempts != 1 ||
-		!strings.Contains(err.Error(), "then scontrol release ") {
-		t.Errorf("%v, said %q", err, said)
-	}
-	open, err := Unfinished(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range open {
-		if err := s.Cancel(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := cluster.Do("hurry"); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestFailingRunIsNamed(t *testing.T) {
-	store := withSlurm(t)
-	bad := spec(7)
-	bad.ClassesPerBatch = 50 // More than there are: found when the data is open.
-	o := options(nil)
-	o.Retries = 1
-	err := Run(t.Context(), store, append(jobs(1), runs.Jobs(bad)...), o)
-	var failed *FailedError
-	if !errors.As(err, &failed) || len(failed.Failures) != 1 {
-		t.Fatal(err)
-	}
-	f := failed.Failures[0]
-	if f.Attempts != 2 || f.Task.Hash != bad.Hash() ||
-		!strings.Contains(err.Error(), "1 of 2 runs failed: run "+bad.Hash()) ||
-		!strings.Contains(err.Error(), "2 attempts: ") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%v\n%+v", err, f)
-	}
-	if log, err := os.ReadFile(f.Log); err != nil || !strings.Contains(string(log), "attempt 2 of 2") {
-		t.Errorf("log %s, %v", log, err)
-	}
-	if done, err := jobs(1)[0].Done(store); !done || err != nil {
-		t.Errorf("the other run is not done: %v", err)
-	}
-}
-
-func TestAnotherProgram(t *testing.T) {
-	store := withSlurm(t)
-	o := options(nil)
-	s, err := Plan(t.Context(), store, jobs(1), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	real := s.Digest
-	s.Digest = strings.Repeat("0", 64) // As if it had been replaced since.
-	if err := s.write(); err != nil {
-		t.Fatal(err)
-	}
-	w := Worker{Open: openGo}
-	err = w.Run(t.Context(), s.path(manifestFile), 0)
-	if err == nil || !strings.Contains(err.Error(), "wrong program") || !strings.Contains(err.Error(), real[:12]) {
-		t.Error(err)
-	}
-	if f, err := s.failure(0); err != nil || f == nil || !strings.Contains(f.Error, "submit again") {
-		t.Errorf("%+v, %v", f, err)
-	}
-}
-
-func TestTwoSubmitters(t *testing.T) {
-	store := withSlurm(t)
-	t.Setenv("DMLX_TEST_SLOW", "20ms")
-	var mu sync.Mutex
-	var said []string
-	o := options(func(line string) {
-		mu.Lock()
-		defer mu.Unlock()
-		said = append(said, line)
-	})
-	errs := make(chan error, 2)
-	for range 2 {
-		go func() { errs <- Run(t.Context(), store, jobs(4), o) }()
-	}
-	if err := errors.Join(<-errs, <-errs); err != nil {
-		t.Fatal(err)
-	}
-	sameAsUndisturbed(t, store)
-	if text := strings.Join(said, "\n"); strings.Count(text, "submitted") != 1 {
-		t.Errorf("said %s", text)
-	}
-	logs, err := filepath.Glob(filepath.Join(store.Dir, folder, "*", logDir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := 0
-	for _, log := range logs {
-		raw, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		steps += strings.Count(string(raw), " step ")
-	}
-	if want := 4 * spec(1).Steps(); steps != want {
-		t.Errorf("%d steps were made, want %d", steps, want)
-	}
-}
-
-func TestCancel(t *testing.T) {
-	store := withSlurm(t)
-	t.Setenv("DMLX_TEST_SLOW", "200ms")
-	o := options(nil)
-	s, err := Submit(t.Context(), store, jobs(4), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context()) // Ctrl-C of the follower leaves the jobs.
-	o.Progress = func(s Status) {
-		if s.Running > 0 {
-			cancel()
-		}
-	}
-	if err := s.Follow(ctx, o); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the runs continue") {
-		t.Fatal(err)
-	}
-	if st, err := s.Status(t.Context()); err != nil || st.Done == st.Jobs || st.Running+st.Pending == 0 {
-		t.Errorf("%+v, %v", st, err)
-	}
-	open, err := Unfinished(store)
-	if err != nil || len(open) != 1 || open[0].ID != s.ID {
-		t.Fatal(open, err)
-	}
-	o.Progress = nil
-	t.Setenv("DMLX_TEST_SLOW", "50ms")
-	o.NoProbe = true                                      // It would wait for the tasks.
-	relies, err := Submit(t.Context(), store, jobs(4), o) // All of it is queued by the other.
-	if err != nil || len(relies.ownTasks()) > 0 {
-		t.Fatalf("%+v, %v", relies, err)
-	}
-	if err := open[0].Cancel(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Follow(t.Context(), o); !errors.Is(err, errCancelled) {
-		t.Error(err)
-	}
-	if q, err := queue(t.Context(), s); err != nil || q.at(s, 3).active() {
-		t.Errorf("%+v, %v", q, err)
-	}
-	queued := o
-	queued.Queued = true
-	if _, err := Submit(t.Context(), store, jobs(4), queued); err == nil ||
-		!strings.Contains(err.Error(), "of 4 runs are not in Slurm's queue") {
-		t.Error(err)
-	}
-	// What was taken over is known to who follows it later, without having it in memory.
-	ctx, cancel = context.WithCancel(t.Context())
-	o.Progress = func(s Status) {
-		if s.Running > 0 && len(relies.ownTasks()) == 4 { // What was cancelled may still be ending.
-			cancel()
-		}
-	}
-	if err := relies.Follow(ctx, o); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	later, err := Open(store, relies.ID)
-	if err != nil || len(later.ownTasks()) != 4 {
-		t.Fatalf("%+v, %v", later, err)
-	}
-	if st, err := later.Status(t.Context()); err != nil || st.Lost > 0 {
-		t.Errorf("%+v, %v", st, err)
-	}
-	o.Progress = nil
-	if err := Watch(t.Context(), store, o); err != nil {
-		t.Error(err)
-	}
-	sameAsUndisturbed(t, store)
-}
-
-// Each follower of a submission takes over what it sees to be cancelled, and knows what another has taken over.
-func TestTakenOverByTwo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("asks a Slurm that runs")
-	}
-	store := openStore(t, t.TempDir())
-	s, err := Plan(t.Context(), store, jobs(3), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range 2 {
-		s.Tasks[n].QueuedIn = "another"
-	}
-	if err := s.write(); err != nil {
-		t.Fatal(err)
-	}
-	for n := range 2 {
-		one, err := Open(store, s.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		one.Tasks[0].QueuedIn, one.Tasks[1].QueuedIn = "another", "another" // As it was when it began to follow.
-		one.Tasks[n].QueuedIn = ""
-		if err := (&follower{Submission: one}).saveTakenOver(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s, err = Open(store, s.ID); err != nil || len(s.ownTasks()) != 3 {
-		t.Errorf("%+v, %v", s, err)
-	}
-}
-
-// A run that is queued with its histograms is not submitted by itself.
-func TestHistogramsIncludeTheRun(t *testing.T) {
-	store := withSlurm(t)
-	o := options(nil)
-	o.NoProbe, o.Sbatch = true, []string{"--hold"} // None of it is to be made.
-	both := jobs(3)
-	for n := range both {
-		both[n].Histograms = n > 0
-	}
-	sent, err := Submit(t.Context(), store, both, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := sent.Cancel(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	}()
-	s, err := Plan(t.Context(), store, jobs(4), o)
-	if err != nil || len(s.ownTasks()) != 1 || s.Tasks[s.ownTasks()[0]].Spec.Seed != 4 {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	f, err := newFollower(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n, task := range f.tasks[:3] {
-		if got := task.where.Tasks[task.n]; task.where.ID != sent.ID || got.Hash != s.Tasks[n].Hash {
-			t.Errorf("run %s is followed as %+v", s.Tasks[n].Hash, got)
-		}
-	}
-	whole := jobs(1) // A run alone does not include histograms.
-	whole[0].Histograms = true
-	if s, err = Plan(t.Context(), store, whole, o); err != nil || len(s.ownTasks()) != 1 {
-		t.Errorf("%+v, %v", s, err)
-	}
-}
-
-func TestWhatSlurmRefuses(t *testing.T) {
-	store := withSlurm(t)
-	o := options(nil)
-	o.Partition = "abacus"
-	if _, err := Submit(t.Context(), store, jobs(1), o); err == nil ||
-		!strings.Contains(err.Error(), "invalid partition specified: abacus") {
-		t.Error(err)
-	}
-	o.NoProbe = true // Then it is the array that is refused, and nothing of it is left to be followed.
-	if _, err := Submit(t.Context(), store, jobs(1), o); err == nil ||
-		!strings.Contains(err.Error(), "invalid partition specified: abacus") || strings.Contains(err.Error(), "\n") {
-		t.Error(err)
-	}
-	if open, err := Unfinished(store); err != nil || len(open) > 0 {
-		t.Errorf("left: %v, %v", open, err)
-	}
-	if cluster.Hidden == "" {
-		t.Skip("no mount namespaces: a store that the node does not see cannot be made")
-	}
-	unseen := openStore(t, filepath.Join(cluster.Hidden, "runs"))
-	_, err := Submit(t.Context(), unseen, jobs(1), options(nil))
-	if err == nil || !strings.Contains(err.Error(), "does not see the run store "+unseen.Dir) {
-		t.Error(err)
-	}
-	if open, err := Unfinished(unseen); err != nil || len(open) > 0 {
-		t.Errorf("something was submitted: %v, %v", open, err)
-	}
-}
-
-func TestWithoutSlurm(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	store := openStore(t, t.TempDir())
-	if _, err := Submit(t.Context(), store, jobs(1), Options{}); err == nil ||
-		!strings.Contains(err.Error(), "sbatch, a command of Slurm, is not on the PATH of this machine") {
-		t.Error(err)
-	}
-	s, err := Plan(t.Context(), store, jobs(1200), Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00",
-		MaxParallel: 8, Sbatch: []string{"--qos=a b"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands := s.Commands()
-	if len(commands) != 2 || !strings.Contains(commands[0], "--array=0-999%4 ") ||
-		!strings.Contains(commands[1], "--array=0-199%4 ") ||
-		!strings.HasSuffix(commands[1], "job.sh 1000") || !strings.Contains(commands[0], " --partition=gpu --gres=gpu:1 "+
-		"--time=2:00:00 '--qos=a b' ") {
-		t.Errorf("%q", commands)
-	}
-	s.MaxParallel = 1 // Each array has one at least.
-	for _, c := range s.Commands() {
-		if !strings.Contains(c, "%1 ") {
-			t.Error(c)
-		}
-	}
-	if text := s.Script(); !strings.HasPrefix(text, "#!/bin/bash\n") ||
-		!strings.Contains(text, "\nexec -a \"$program\" /proc/self/fd/9 runs make ") {
+	var logs strings.Builder
+	for n := range 4 {
+		logs.WriteString(first.log(n) + second.log(n))
+	}
+	if text := logs.String(); strings.Count(text, " is done\n") != 4 ||
+		strings.Count(text, " is in the store\n")+strings.Count(text, " is trained by another process\n") != 3 {
 		t.Error(text)
 	}
 }
 
-func TestQueue(t *testing.T) {
-	s := &Submission{manifest: manifest{ID: "x", Chunk: 10, Tasks: make([]Task, 12)}}
-	q := make(queued)
-	q.read("dmlx-x-0|7|0|CANCELLED|None\ndmlx-x-0|9|0|PENDING|Priority\ndmlx-x-0|8|0|FAILED|NonZeroExitCode\n" +
-		"dmlx-x-0|7|1|RUNNING|None\ndmlx-x-0|9|1|COMPLETED|None\ndmlx-x-0|7|N/A|CANCELLED|None\n" +
-		"dmlx-x-10|5|1|OUT_OF_MEMORY|None\nnonsense\n")
-	want := []queueState{0: {"PENDING", "Priority", "9"}, 1: {"RUNNING", "None", "7"}, 2: {"CANCELLED", "None", "7"},
-		11: {"OUT_OF_MEMORY", "None", "5"}}
-	for n := range s.Tasks {
-		expected := queueState{}
-		switch {
-		case n < 3 || n == 11:
-			expected = want[n]
-		case n < 10:
-			expected = want[2]
-		}
-		if got := q.at(s, n); got != expected {
-			t.Errorf("task %d: %+v, want %+v", n, got, expected)
+// A store's path is no pattern and no option, here or to Slurm.
+func TestPathsThatLookLikePatterns(t *testing.T) {
+	withSlurm(t)
+	dir := t.TempDir()
+	for _, name := range []string{"r1", "r[1] %a%%j*?", "it's $(here)"} {
+		store := openStore(t, filepath.Join(dir, name))
+		s, _ := submitted(t, store, jobs(1), Options{Wait: true})
+		if text := s.log(0); !strings.Contains(text, " is done\n") {
+			t.Errorf("%s: %q", name, text)
 		}
 	}
-	if p := q.at(s, 0); !p.active() || p.running() {
-		t.Error("a pending task waits")
-	}
-	for reason, held := range map[string]bool{"launch failed requeued held": true, "launch_failed_requeued_held": true,
-		"JobHoldMaxRequeue": true, "JobHeldUser": false, "Priority": false} {
-		if p := (queueState{"PENDING", reason, "9"}); p.held() != held {
-			t.Errorf("%s: held %v", reason, p.held())
-		}
-	}
-	if p := q.at(s, 1); !p.active() || !p.running() {
-		t.Error("a running task runs")
-	}
-	if got := s.arrays([]int{11, 0, 1, 2, 5}); !reflect.DeepEqual(got, []jobArray{{0, []int{0, 1, 2, 5}}, {10,
-		[]int{1}}}) || indexRanges(got[0].indices) != "0-2,5" {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestTimeEnds(t *testing.T) {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.Local)
-	for job, want := range map[string]bool{
-		"JobId=1 JobState=RUNNING Reason=None EndTime=2026-01-01T12:01:00": true,
-		"JobId=1 JobState=RUNNING Reason=None EndTime=2026-01-01T13:01:00": false,
-		"JobId=1 JobState=RUNNING EndTime=Unknown":                         false,
-		"JobId=1 JobState=CANCELLED EndTime=2026-01-01T12:00:00":           false,
-	} {
-		if got := timeEnds(job, now); got != want {
-			t.Errorf("%s: %v", job, got)
+	for _, name := range []string{`a\b`, `a"b`, "a\nb"} {
+		if _, err := Plan(openStore(t, filepath.Join(dir, name)), jobs(1), Options{}); err == nil {
+			t.Errorf("%q: no error", name)
 		}
 	}
 }
 
-// A task whose time ends before its epoch does is requeued once, and then gives up.
-func TestTimeTooShortForAnEpoch(t *testing.T) {
-	t.Run("job", func(t *testing.T) { timeTooShort(t, "5", "", "") })
-	t.Run("array", func(t *testing.T) { timeTooShort(t, "5_7", "5", "7") }) // The job 5 is all of it.
-}
-
-// timeTooShort has turns end early in the task that Slurm's commands call id.
-func timeTooShort(t *testing.T, id, array, index string) {
-	bin := t.TempDir()
-	t.Setenv("PATH", bin) // In it is all of Slurm that a task calls.
-	t.Setenv("SLURM_JOB_ID", "5")
-	t.Setenv("SLURM_ARRAY_JOB_ID", array)
-	t.Setenv("SLURM_ARRAY_TASK_ID", index)
-	end := time.Now().Add(30 * time.Second).Format("2006-01-02T15:04:05")
-	fake := "#!/bin/sh\necho \"$*\" >> " + bin + "/calls\necho JobId=5 JobState=RUNNING EndTime=" + end + "\n"
-	if err := os.WriteFile(filepath.Join(bin, "scontrol"), []byte(fake), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	store := openStore(t, filepath.Join(t.TempDir(), "runs"))
-	s, err := Plan(t.Context(), store, jobs(1), Options{})
-	if err == nil {
-		err = s.write()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	turn := func(steps int) error { // One that is ended after so many steps.
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		w := Worker{Open: openGo, Progress: func(runs.Progress) {
-			if steps--; steps == 0 {
-				cancel()
-			}
-		}}
-		return w.Run(ctx, s.path(manifestFile), 0)
-	}
-	requeued := func() int {
-		calls, err := os.ReadFile(filepath.Join(bin, "calls"))
+// A task that is stopped can go on if it got further, and says so if not.
+func TestStoppedTask(t *testing.T) {
+	for epoch, want := range map[int]string{1: "before an epoch ended; if the time limit did it", 3: ""} {
+		store := openStore(t, t.TempDir())
+		lines, err := durable.Lines(jobs(2))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(string(calls), "show job ") != strings.Count(string(calls), "show job "+id+"\n") {
-			t.Errorf("asked for other jobs than %s:\n%s", id, calls)
+		file := filepath.Join(t.TempDir(), "jobs.jsonl")
+		if err := os.WriteFile(file, lines, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		return strings.Count(string(calls), "requeue "+id+"\n")
-	}
-	for i, steps := range []int{2, 6, 5} { // The second and the third turn get an epoch further.
-		if err := turn(steps); !errors.Is(err, context.Canceled) || requeued() != i+1 {
-			t.Fatalf("turn %d: %v, requeued %d times", i+1, err, requeued())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err = Task(ctx, store, file, durable.Sum(lines), 0, 1, openGo, func(string) {}, func(p runs.Progress) {
+			if p.Epoch == epoch {
+				cancel()
+			}
+		})
+		if err == nil || errors.Is(err, context.Canceled) != (want == "") || !strings.Contains(err.Error(), want) {
+			t.Errorf("in epoch %d: %v", epoch, err)
 		}
-		if f, err := s.failure(0); f != nil || err != nil {
-			t.Errorf("turn %d: %+v, %v", i+1, f, err)
+		if err := Task(t.Context(), store, file, durable.Sum(lines), 0, 1, openGo, func(string) {}, nil); err != nil {
+			t.Error(err)
+		}
+		for _, j := range jobs(2) { // Both are of the one task.
+			if done, err := j.Done(store); !done {
+				t.Error(err)
+			}
+		}
+		for _, c := range []struct {
+			sum      string
+			task, of int
+		}{{"0", 0, 1}, {durable.Sum(lines), 2, 2}, {durable.Sum(lines), -1, 1}, {durable.Sum(lines), 0, 0}} {
+			if err := Task(t.Context(), store, file, c.sum, c.task, c.of, openGo, nil, nil); err == nil {
+				t.Errorf("%+v: no error", c)
+			}
 		}
 	}
-	if err := turn(2); err == nil || !strings.Contains(err.Error(), "raise it with --time") || requeued() != 3 {
-		t.Errorf("the last turn got no further: %v, requeued %d times", err, requeued())
+}
+
+// fakeSlurm puts commands in the place of Slurm's. sbatch runs the script for task 0 at once, after text.
+func fakeSlurm(t *testing.T, text string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, body := range map[string]string{"sbatch": "cat > " + dir + "/script\n" + text, "scontrol": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+body), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if f, err := s.failure(0); err != nil || f == nil || !strings.Contains(f.Error, "epoch 3 of 6") {
-		t.Errorf("%+v, %v", f, err)
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
+// The number is that of the last line that is one; what sbatch refuses is said in a line.
+func TestWhatSbatchSays(t *testing.T) {
+	for text, want := range map[string]string{
+		"echo 4711": "4711",
+		"echo 'Welcome to the cluster: 12 nodes'; echo; echo '4711;main'": "4711",
+		"echo 12; echo 4711": "4711",
+		"echo Welcome":       `sbatch printed no job number, but "Welcome`,
+		"echo 'sbatch: error: invalid partition specified: x' >&2; exit 1": "sbatch: invalid partition specified: x",
+		"env | grep -E '^(SLURM|SBATCH)_' | grep -vc '^SLURM_CONF='":       "0",
+	} {
+		t.Run(want, func(t *testing.T) {
+			fakeSlurm(t, text)
+			t.Setenv("SLURM_CPU_BIND", "1")
+			t.Setenv("SBATCH_PARTITION", "2")
+			s, err := Plan(openStore(t, t.TempDir()), jobs(1), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, err := s.Submit(t.Context())
+			if text := id + fmt.Sprint(err); !strings.Contains(text, want) || strings.Contains(text, "\n") {
+				t.Errorf("%q, %v", id, err)
+			}
+		})
 	}
-	if err := turn(-1); err != nil { // With time enough it ends.
+}
+
+func TestScript(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	store := openStore(t, t.TempDir())
+	s, err := Plan(store, jobs(1200), Options{Partition: "gpu", Time: "2:00:00", MaxParallel: 8,
+		Sbatch: []string{"--qos=a b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"#!/bin/bash\n#SBATCH ", "\"--array=0-999%8\"\n",
+		"\"--partition=gpu\"\n#SBATCH \"--time=2:00:00\"\n" +
+			"#SBATCH \"--qos=a b\"\n", "\"--requeue\"\n", " --of 1000)", "\"--signal=B:USR1@60\"\n"} {
+		if !strings.Contains(s.Script, want) {
+			t.Errorf("no %q in\n%s", want, s.Script)
+		}
+	}
+	if _, err := s.Submit(t.Context()); err == nil || !strings.Contains(err.Error(), "sbatch, a command of Slurm,") {
 		t.Error(err)
 	}
-	want, err := undisturbed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if hash := s.Tasks[0].Hash; measures(t, store, hash) != want[hash] {
-		t.Error("it ends elsewhere")
-	}
-}
-
-// Tasks run in the store's folder: what is relative here would lead elsewhere there.
-func TestFoldersAreWrittenInFull(t *testing.T) {
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for set, want := range map[string]string{"": "data", "sets": "sets", "/shared/sets": "/shared/sets"} {
-		t.Setenv("DMLX_DATA", set)
-		t.Setenv("DMLX_CACHE", set)
-		if !filepath.IsAbs(want) {
-			want = filepath.Join(here, want)
+	for gres, want := range map[string]string{"": "--gres=gpu:4", "gpu:h100:8": "--gres=gpu:h100:8"} {
+		if s, err := Plan(store, []runs.Job{{Spec: spec(1), Devices: 4}}, Options{Gres: gres}); err != nil ||
+			!strings.Contains(s.Script, want+"\"\n") {
+			t.Errorf("no %s in %s, %v", want, s.Script, err)
 		}
-		got := environment()
-		if !slices.Contains(got, "DMLX_DATA="+want) || slices.Contains(got, "DMLX_CACHE="+want) != (set != "") {
-			t.Errorf("DMLX_DATA=%s: tasks have %q", set, got)
-		}
+	}
+	if _, err := Plan(store, jobs(1), Options{Sbatch: []string{"--x=\n#SBATCH --y"}}); err == nil {
+		t.Error("no error")
 	}
 }
 
-func TestQuote(t *testing.T) {
-	for text, want := range map[string]string{"": "''", "a-b=c": "a-b=c", "a b": "'a b'", "it's": `'it'\''s'`,
-		"$HOME": "'$HOME'"} {
-		if got := quote(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-		if out, err := exec.Command("bash", "-c", "printf %s "+quote(text)).Output(); err != nil || string(out) != text {
-			t.Errorf("bash reads %q, %v", out, err)
-		}
+// Nothing that others change in the store between the submission and the start of a task runs as the user.
+func TestWhatRunsIsOnesOwn(t *testing.T) {
+	evil := []byte("#!/bin/bash\ntouch \"$MARK\"\n")
+	for name, change := range map[string]func(s *Submission) error{
+		"nothing": func(*Submission) error { return nil },
+		"program": func(s *Submission) error { return os.WriteFile(s.to, evil, 0o755) },
+		"jobs": func(s *Submission) error {
+			return os.WriteFile(filepath.Join(s.Dir, "jobs.jsonl"), append(s.jobs, s.jobs...), 0o644)
+		},
+		"script": func(s *Submission) error { return os.WriteFile(filepath.Join(s.Dir, "job.sh"), evil, 0o755) },
+		"owner": func(s *Submission) error {
+			if os.Geteuid() != 0 {
+				return os.WriteFile(s.to, evil, 0o755)
+			}
+			return os.Chown(s.to, 65534, -1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakeSlurm(t, "echo 1")
+			store := openStore(t, t.TempDir())
+			s, _ := submitted(t, store, jobs(1), Options{})
+			mark := filepath.Join(t.TempDir(), "mark")
+			t.Setenv("MARK", mark)
+			t.Setenv("SLURM_ARRAY_TASK_ID", "0")
+			if err := change(s); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("bash")
+			cmd.Stdin = strings.NewReader(s.Script)
+			out, err := cmd.CombinedOutput()
+			if wants := name == "nothing" || name == "script"; (err == nil) != wants {
+				t.Errorf("%v: %s", err, out)
+			}
+			if _, err := os.Stat(mark); err == nil {
+				t.Error("foreign code ran")
+			}
+			s, _ = submitted(t, store, jobs(2), Options{}) // A program that was changed is replaced.
+			if sum, err := durable.FileSum(s.to); err != nil || !strings.Contains(s.Script, sum) {
+				t.Error(err)
+			}
+			if info, err := os.Stat(filepath.Dir(s.Dir)); err != nil || info.Mode()&os.ModeSticky == 0 {
+				t.Errorf("others can rename the folders of submissions: %v", err)
+			}
+		})
 	}
 }

@@ -1,4 +1,4 @@
-// Package stored has the commands of dmlx runs, about the runs of the store and those that a cluster trains.
+// Package stored has the commands of dmlx runs, about the runs of the store.
 package stored
 
 import (
@@ -105,10 +105,7 @@ out classes, are found by their names alone.`,
 		compare,
 		newLook(a),
 		newVerify(a),
-		newQueue(a),
-		newCancel(a),
 		newMake(a),
-		newProbe(a),
 		list,
 		&cobra.Command{
 			Use:     "show RUN",

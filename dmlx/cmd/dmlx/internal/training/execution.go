@@ -65,11 +65,8 @@ func (x *execution) begin(preset presets.Preset, light bool) (err error) {
 	x.open = func() (*train.Trainer, error) { return x.BackendOn(x.Devices, light) }
 	switch {
 	case x.on.dryRun:
-		x.Submit = func(ctx context.Context, jobs []runs.Job) error {
-			if err := x.on.dry(ctx, x.App, x.store, jobs); err != nil {
-				return err
-			}
-			return ErrDry
+		x.Submit = func(_ context.Context, jobs []runs.Job) error {
+			return cmp.Or(x.on.dry(x.App, x.store, jobs), ErrElsewhere)
 		}
 	case x.on.on != "":
 		x.Submit = x.on.elsewhere(x.App, x.store)
@@ -77,8 +74,8 @@ func (x *execution) begin(preset presets.Preset, light bool) (err error) {
 	return nil
 }
 
-// ErrDry ends a command whose --dry-run has printed the submission. Later runs may depend on the results of these.
-var ErrDry = errors.New("dry run")
+// ErrElsewhere ends a command whose runs a cluster trains, or with --dry-run would: their results are not there yet.
+var ErrElsewhere = errors.New("the runs are trained elsewhere")
 
 // show shows the progress of all runs, after the name of what they are for.
 func (x *execution) show(name string) {

@@ -66,9 +66,10 @@ the names of their files then say what differs from the preset:
   [sets.minishop]
   batch = "8x4"
 
-With --on slurm a cluster trains the missing runs, as a job array that continues if this command is stopped (Ctrl-C).
-The same command follows it again; see also dmlx runs queue and dmlx runs cancel. The run store must be in a folder that
-the cluster's nodes share.`,
+With --on slurm the missing runs are submitted as a job array, and the command ends; squeue and sacct tell of the job,
+and scancel ends it. The same command later shows the results, or submits what is missing then: not the runs that are
+being trained, but also those whose tasks are still queued. A task whose run is there, or is trained by another, ends at
+once. The run store must be in a folder that the cluster's nodes share.`,
 		Example: "  dmlx reproduce table2 --preset quick\n" +
 			"  dmlx reproduce table2 table3 table4 --no-bundled --jobs 2 --out results/\n" +
 			"  dmlx reproduce all --cached-only\n" +
