@@ -16,11 +16,11 @@ import (
 
 // speedFile has the outputs of benchmarks, one after the other, that speedPage shows.
 const (
-	speedFile = "dmlx/cmd/dmlx/internal/bench/testdata/speed.json"
+	speedFile = "dmlx/cmd/dmlx/testdata/speed.json"
 	speedPage = "dmlx/cmd/dmlx/SPEED.md"
 )
 
-// recordedBench is an output of "dmlx bench --json".
+// recordedBench is what a call of the benchmarks records.
 type recordedBench struct {
 	Date, Machine, Version string
 	Backend                struct {
@@ -72,7 +72,7 @@ func recordedSpeed(t *testing.T) (all []recordedBench) {
 // TestSpeed checks that the page about speed is what the recorded outputs say. With -regen it is written anew. To
 // record a machine:
 //
-//	f=$PWD/dmlx/cmd/dmlx/internal/bench/testdata/speed.json; rm $f
+//	f=$PWD/dmlx/cmd/dmlx/testdata/speed.json; rm $f
 //	go test ./dmlx/cmd/dmlx -run '^$' -bench 'Step|Run|Surgery|Losses|Convolution|ResNet|Input' -peer PYTHON \
 //		-record $f -timeout 3h
 //	GOEXPERIMENT=simd go test ./dmlx/cmd/dmlx -run '^$' -bench Input -peer PYTHON -record $f
@@ -146,7 +146,7 @@ A smoke run is one on the Go backend; "smoke run, xla", and "smoke run" before c
 	s.WriteString(`
 ## Measure your machine
 
-` + "`dmlx bench`" + ` measures steps, images and recall. In a clone of the repository,
+In a clone of the repository, ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench 'Step|ResNet|Input|Recall'`" + ` measures steps, images and recall, and
 ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench 'Losses|Step' -peer PYTHON`" + ` measures what the tables above
 have, beside the libraries of a Python interpreter. Other benchmarks:
 

@@ -142,7 +142,7 @@ func Weights(ctx context.Context, choice *backend.Choice, o Options) (out *Resul
 			if o.Progress != nil {
 				p := train.Progress{Epoch: epoch + 1, Epochs: o.Epochs, Step: at + 1, Steps: steps,
 					ViolationRate: wrong / float64(i+1)}
-				p.StepRate, p.Left = pace.At(p.Step, p.Steps)
+				p.StepRate, p.Left = pace.At(float64(p.Step), float64(p.Steps))
 				o.Progress(p)
 			}
 		}

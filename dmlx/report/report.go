@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -62,7 +61,8 @@ func (r *Report) Part(name string) figures.Output {
 // to 1, and a line of text: the current run and the estimated time that all of them still need.
 func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 	var mu sync.Mutex
-	var started time.Time
+	var pace train.Pace
+	started := false
 	share := make(map[int]float64) // Of each run.
 	resumed := 0.0                 // Done before this call, so it says nothing about the pace.
 	return func(p runs.Progress) {
@@ -70,8 +70,8 @@ func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 		defer mu.Unlock()
 		part := float64(p.Step) / float64(max(p.Steps, 1))
 		switch _, known := share[p.Run]; {
-		case started.IsZero() && p.Step > 0:
-			started, resumed = time.Now(), part // What came before, once for all runs, is not their pace.
+		case !started && p.Step > 0:
+			started, resumed = true, part // What came before, once for all runs, is not their pace.
 		case !known:
 			resumed += max(0, part-1/float64(max(p.Steps, 1)))
 		}
@@ -83,9 +83,10 @@ func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 		runs := float64(max(p.Runs, 1))
 		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective.String(),
 			p.Spec.DataName(), p.Spec.Seed, p.Stage())
-		if made := done - resumed; made > 0 {
-			left := time.Duration(float64(time.Since(started)) / made * (runs - done))
-			text += fmt.Sprintf(", %s left", left.Round(time.Second))
+		if started {
+			if rate, left := pace.At(done-resumed, runs-resumed); rate > 0 {
+				text += fmt.Sprintf(", %s left", left)
+			}
 		}
 		show(done/runs, text)
 	}

@@ -19,8 +19,7 @@
 // features. together.go takes the steps of several trainings in one graph, and blocks.go trains heads that are chosen.
 // [Fit] is all of it in one call.
 //
-// devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh. replay.go takes steps on given
-// batches, for comparisons with other implementations.
+// devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh.
 //
 // # Who sets what
 //

@@ -303,7 +303,7 @@ func (s *session) progress(epoch, step int, pace *Pace, sum *tally) Progress {
 		Step: epoch*s.StepsPerEpoch + step, Steps: s.Steps(), ViolationRate: sum.violationRate(),
 		Recall: s.recall, RecallEpoch: s.recallEpoch,
 	}
-	p.StepRate, p.Left = pace.At(p.Step, p.Steps)
+	p.StepRate, p.Left = pace.At(float64(p.Step), float64(p.Steps))
 	return p
 }
 
@@ -344,8 +344,8 @@ func (p Progress) Stage() string {
 		return text
 	}
 	stage := fmt.Sprintf("epoch %d/%d", p.Epoch, p.Epochs)
-	if p.StepRate > 0 {
-		stage += fmt.Sprintf(", %.0f steps/s", p.StepRate)
+	if speed := p.Speed(); speed != "" {
+		stage += ", " + speed
 	}
 	if p.ViolationRate > 0 { // Trainings side by side count them at the end of an epoch.
 		stage += fmt.Sprintf(", violations %.0f %%", 100*p.ViolationRate)
@@ -353,18 +353,41 @@ func (p Progress) Stage() string {
 	return stage
 }
 
-// Pace measures the speed of steps from the second one on, since the first one compiles.
-type Pace struct {
-	first int
-	began time.Time
+// Speed returns the pace of the steps as text, "" while it is unknown.
+func (p Progress) Speed() string {
+	switch {
+	case p.StepRate <= 0:
+		return ""
+	case p.StepRate < 1:
+		return fmt.Sprintf("%.1f s/step", 1/p.StepRate)
+	case p.StepRate < 10:
+		return fmt.Sprintf("%.1f steps/s", p.StepRate)
+	}
+	return fmt.Sprintf("%.0f steps/s", p.StepRate)
 }
 
-// At returns the steps per second and the time that is left after a step; both are 0 while unknown.
-func (p *Pace) At(step, steps int) (rate float64, left time.Duration) {
-	if p.began.IsZero() {
-		p.first, p.began = step, time.Now()
+// Pace measures the speed of steps, or of runs, by the last half to three quarters of them. The first steps compile, so
+// that the speed is unknown until there are others.
+type Pace struct{ start, from, next mark }
+
+type mark struct {
+	done float64
+	at   time.Time
+}
+
+// At returns the speed per second and the time that is left after a step; both are 0 while unknown.
+func (p *Pace) At(done, all float64) (rate float64, left time.Duration) {
+	now := mark{done, time.Now()}
+	if p.start.at.IsZero() {
+		p.start, p.from, p.next = now, now, now
+	}
+	if made := done - p.start.done; made > 1.9*(p.next.done-p.start.done) { // Twice, but for rounding.
+		p.from, p.next = p.next, now
+	}
+	seconds := now.at.Sub(p.from.at).Seconds()
+	if p.from == p.start || seconds <= 0 {
 		return 0, 0
 	}
-	rate = float64(step-p.first) / time.Since(p.began).Seconds()
-	return rate, time.Duration(float64(steps-step) / rate * float64(time.Second)).Round(time.Second)
+	rate = (done - p.from.done) / seconds
+	return rate, time.Duration((all - done) / rate * float64(time.Second)).Round(time.Second)
 }

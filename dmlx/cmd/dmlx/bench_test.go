@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,18 +22,18 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 var (
 	benchPeer = flag.String("peer", "", "Python interpreter with torch, torchvision, pytorch-metric-learning and "+
 		"faiss-cpu: benchmarks measure these libraries in turn with this module")
-	benchRecord = flag.String("record", "", "file to which the benchmarks' lines are appended, as dmlx bench --json "+
-		"prints them")
+	benchRecord = flag.String("record", "", "file to which the benchmarks' lines are appended, an object "+
+		"a call")
 )
 
 // The benchmarks of this module's own parts, and, with -peer PYTHON, of other libraries beside them:
@@ -48,35 +49,30 @@ func BenchmarkRun(b *testing.B)         { benchmark(b, "run", 0, (*session).run)
 func BenchmarkJobs(b *testing.B)        { benchmark(b, "jobs", 0, (*session).jobs) }
 func BenchmarkStore(b *testing.B)       { benchmark(b, "store", 0, (*session).store) }
 func BenchmarkCell(b *testing.B)        { benchmark(b, "cell", 0, (*session).cell) }
-
-// These are what dmlx bench measures.
-func BenchmarkStep(b *testing.B)   { benchmark(b, "step", 5, ours((*bench.Session).Step)) }
-func BenchmarkResNet(b *testing.B) { benchmark(b, "resnet", 1, ours((*bench.Session).ResNet)) }
-func BenchmarkInput(b *testing.B)  { benchmark(b, "input", 1, ours((*bench.Session).Input)) }
-func BenchmarkRecall(b *testing.B) { benchmark(b, "recall", 1, ours((*bench.Session).Recall)) }
-
-func ours(run func(*bench.Session, context.Context) error) func(*session, context.Context) error {
-	return func(s *session, ctx context.Context) error {
-		return run(&s.Session, ctx)
-	}
-}
+func BenchmarkStep(b *testing.B)        { benchmark(b, "step", 5, (*session).step) }
+func BenchmarkResNet(b *testing.B)      { benchmark(b, "resnet", 1, (*session).resNet) }
+func BenchmarkInput(b *testing.B)       { benchmark(b, "input", 1, (*session).input) }
+func BenchmarkRecall(b *testing.B)      { benchmark(b, "recall", 1, (*session).recall) }
 
 // session is the state of a benchmark.
 type session struct {
-	bench.Session
+	// Choice is the backend to measure.
+	Choice *backend.Choice
+	// Small measures the smallest sizes alone, once, as for a rehearsal.
+	Small bool
 	b     *testing.B
-	lines []bench.Measurement
+	lines []measurement
 	// least maps the name of a loss's line to that of the products it cannot do without.
 	least map[string]string
 }
 
-func (s *session) report(m bench.Measurement) { s.lines = append(s.lines, m) }
+func (s *session) report(m measurement) { s.lines = append(s.lines, m) }
 
 // openBench opens the backend that all benchmarks measure.
 var openBench = sync.OnceValues(backend.Open)
 
 // benchRecorded are the lines of all benchmarks.
-var benchRecorded []bench.Measurement
+var benchRecorded []measurement
 
 // benchmark runs a benchmark, in rounds with the peer if there is one, and reports its lines. 0 rounds means that
 // bench.py has nothing beside it.
@@ -85,8 +81,7 @@ func benchmark(b *testing.B, name string, rounds int, run func(*session, context
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &session{b: b, least: make(map[string]string)}
-	s.Session = bench.Session{Choice: choice, Small: testing.Short(), Report: s.report}
+	s := &session{Choice: choice, Small: testing.Short(), b: b, least: make(map[string]string)}
 	if *benchPeer == "" || rounds == 0 {
 		err = run(s, b.Context())
 	} else {
@@ -115,7 +110,7 @@ func benchmark(b *testing.B, name string, rounds int, run func(*session, context
 func (s *session) reportShare() {
 	for _, m := range benchRecorded {
 		if m.Name == surgeryLine && strings.HasSuffix(m.Size, fmt.Sprintf(" B=%d D=%d", quickBatch[0], quickBatch[1])) {
-			s.report(bench.Measured("surgery's share of a training step", m.Size, "%", 100*m.Value/s.lines[0].Value))
+			s.report(measured("surgery's share of a training step", m.Size, "%", 100*m.Value/s.lines[0].Value))
 		}
 	}
 }
@@ -135,7 +130,11 @@ func writeBenchRecord() error {
 	}
 	a := cli.New(context.Background(), file, io.Discard)
 	a.JSON = true
-	err = a.Print(benchOutput(choice, benchRecorded), "")
+	err = a.Print(map[string]any{
+		"backend": choice, "cores": runtime.NumCPU(), "go": runtime.Version(),
+		"date": time.Now().UTC().Format(time.DateOnly), "machine": runs.Machine(), "version": runs.Version(),
+		"lines": benchRecorded,
+	}, "")
 	return errors.Join(err, file.Close())
 }
 
@@ -147,21 +146,21 @@ func quietApp(store string) *cli.App {
 }
 
 // merged returns measurements of which those of one thing are one.
-func merged(all []bench.Measurement) (out []bench.Measurement) {
+func merged(all []measurement) (out []measurement) {
 	for _, m := range all {
-		i := slices.IndexFunc(out, func(o bench.Measurement) bool {
+		i := slices.IndexFunc(out, func(o measurement) bool {
 			return o.Name == m.Name && o.Size == m.Size && o.Unit == m.Unit
 		})
 		if i < 0 {
 			out = append(out, m)
 			continue
 		}
-		out[i] = bench.Measured(m.Name, m.Size, m.Unit, append(out[i].Values, m.Values...)...)
+		out[i] = measured(m.Name, m.Size, m.Unit, append(out[i].Values, m.Values...)...)
 	}
 	return out
 }
 
-// repeat times a graph as [bench.Session.Repeat] does. A call ends when its first output is on the host: all of a
+// repeat times a graph as [session.repeatCalls] does. A call ends when its first output is on the host: all of a
 // call's outputs are there at once, and gradients stay where they are, as in training.
 func (s *session) repeat(ctx context.Context, build func(in []*graph.Node) []*graph.Node, in ...any) (
 	milliseconds []float64, err error) {
@@ -170,7 +169,7 @@ func (s *session) repeat(ctx context.Context, build func(in []*graph.Node) []*gr
 		return nil, err
 	}
 	defer exec.Finalize()
-	return s.Repeat(ctx, func() error {
+	return s.repeatCalls(ctx, func() error {
 		out, err := exec.Call(in...)
 		if err != nil {
 			return err
@@ -197,13 +196,13 @@ func (s *session) surgery(ctx context.Context) error {
 	rules := []string{"ours", "table1-circle", "table1-ms"}
 	if testing.Short() {
 		sizes, rules = sizes[:1], rules[:1]
-	} else if bench.OnCPU(s.Choice) {
+	} else if onCPU(s.Choice) {
 		sizes = sizes[:3]
 	} else {
 		sizes, rules = sizes[2:], rules[:1]
 	}
 	for _, size := range sizes {
-		values, labels := bench.Gaussian(size[0], size[1])
+		values, labels := gaussian(size[0], size[1])
 		x := tensors.FromFlatDataAndDimensions(values, size[0], size[1])
 		l := tensors.FromFlatDataAndDimensions(labels, size[0])
 		for _, name := range rules {
@@ -215,7 +214,7 @@ func (s *session) surgery(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			s.report(bench.Measured(surgeryLine, fmt.Sprintf("%s B=%d D=%d", rule, size[0], size[1]), "ms", times...))
+			s.report(measured(surgeryLine, fmt.Sprintf("%s B=%d D=%d", rule, size[0], size[1]), "ms", times...))
 		}
 	}
 	return nil
@@ -246,7 +245,7 @@ func (s *session) run(ctx context.Context) error {
 			name += ", " + of.backend
 		}
 		for _, data := range []string{"minicar", "minishop"} {
-			spec, err := bench.Spec(of.preset, data)
+			spec, err := benchSpec(of.preset, data)
 			if err != nil {
 				return err
 			}
@@ -264,7 +263,7 @@ func (s *session) run(ctx context.Context) error {
 				}
 				seconds = append(seconds, time.Since(start).Seconds())
 			}
-			s.report(bench.Measured(name, fmt.Sprintf("%s, %d steps", data, spec.Steps()), "s", seconds...))
+			s.report(measured(name, fmt.Sprintf("%s, %d steps", data, spec.Steps()), "s", seconds...))
 		}
 	}
 	return nil
@@ -331,6 +330,6 @@ func (s *session) cell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.report(bench.Measured("notebook cell", "a rule and its triplet diagram", "s", times...))
+	s.report(measured("notebook cell", "a rule and its triplet diagram", "s", times...))
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 )
 
 // convolutionLayer is a convolution of ResNet-18 at 224 pixels; peer/bench.py has the same.
@@ -58,14 +57,14 @@ func (s *session) convolution(ctx context.Context) error {
 			return err
 		}
 		size := fmt.Sprintf("%d to %d, %d×%d/%d, %d px, B=%d", l.in, l.out, l.kernel, l.kernel, l.stride, l.pixels, batch)
-		line := bench.Measured(convolutionLine, size, "ms", times...)
+		line := measured(convolutionLine, size, "ms", times...)
 		s.report(line)
 		total += l.times * line.Value
 		if err := s.layerProducts(ctx, l, batch, size); err != nil {
 			return err
 		}
 	}
-	s.report(bench.Measured("convolutions of a training step", fmt.Sprintf("resnet18, B=%d, 224 px", batch), "ms", total))
+	s.report(measured("convolutions of a training step", fmt.Sprintf("resnet18, B=%d, 224 px", batch), "ms", total))
 	return nil
 }
 
@@ -97,12 +96,12 @@ func (s *session) layerProducts(ctx context.Context, l convolutionLayer, batch i
 }
 
 func matrix(rows, columns int) *tensors.Tensor {
-	values, _ := bench.Gaussian(rows, columns)
+	values, _ := gaussian(rows, columns)
 	return tensors.FromFlatDataAndDimensions(values, rows, columns)
 }
 
 // noise returns a tensor of standard normal numbers.
 func noise(n, height, width, channels int) *tensors.Tensor {
-	values, _ := bench.Gaussian(n*height*width, channels)
+	values, _ := gaussian(n*height*width, channels)
 	return tensors.FromFlatDataAndDimensions(values, n, height, width, channels)
 }

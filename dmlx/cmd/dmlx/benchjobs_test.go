@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -96,7 +95,7 @@ func (s *session) jobs(ctx context.Context) error {
 		}
 	}
 	for way, w := range jobsBench {
-		s.report(bench.Measured(w.name, fmt.Sprintf("%d quick runs, %d steps", len(list), list[0].Spec.Steps()), "s",
+		s.report(measured(w.name, fmt.Sprintf("%d quick runs, %d steps", len(list), list[0].Spec.Steps()), "s",
 			seconds[way]...))
 	}
 	return nil

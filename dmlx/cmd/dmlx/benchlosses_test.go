@@ -10,7 +10,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
@@ -42,14 +41,14 @@ func (s *session) losses(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("loss %s: %w", l, err)
 		}
-		s.report(bench.Measured(lossLine(about.Name), fmt.Sprintf("B=%d D=%d", n, dim), "ms", times...))
+		s.report(measured(lossLine(about.Name), fmt.Sprintf("B=%d D=%d", n, dim), "ms", times...))
 	}
 	return nil
 }
 
 // lossInputs returns a batch of n embeddings and their labels and, if k > 0, k proxies of each class and these classes.
 func lossInputs(n, dim, k int) []any {
-	values, labels := bench.Gaussian(n, dim)
+	values, labels := gaussian(n, dim)
 	in := []any{tensors.FromFlatDataAndDimensions(values, n, dim), tensors.FromFlatDataAndDimensions(labels, n)}
 	if k == 0 {
 		return in
@@ -58,7 +57,7 @@ func lossInputs(n, dim, k int) []any {
 	for i := range of {
 		of[i] = int64(i / k)
 	}
-	proxies, _ := bench.Gaussian(len(of), dim)
+	proxies, _ := gaussian(len(of), dim)
 	slices.Reverse(proxies) // They are others than the embeddings.
 	return append(in, tensors.FromFlatDataAndDimensions(proxies, len(of), dim),
 		tensors.FromFlatDataAndDimensions(of, len(of)))
@@ -109,7 +108,7 @@ func (s *session) products(ctx context.Context, x *tensors.Tensor, proxies []any
 // reportProducts reports the time and the pace of matrix products.
 func (s *session) reportProducts(name, size string, gflop float64, milliseconds []float64) {
 	size = fmt.Sprintf("%.3g GFLOP, %s", gflop, size)
-	line := bench.Measured(name, size, "ms", milliseconds...)
+	line := measured(name, size, "ms", milliseconds...)
 	s.report(line)
-	s.report(bench.Measured(name, size, "GFLOP/s", 1000*gflop/line.Value))
+	s.report(measured(name, size, "GFLOP/s", 1000*gflop/line.Value))
 }

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 )
 
 // peerProcess is a process that bench.py has forked, which measures other libraries whenever it is asked.
@@ -77,7 +75,7 @@ var openPeer = sync.OnceValues(func() (*peerProcess, error) {
 	connection, err := net.Dial("unix", socket)
 	if err == nil {
 		device, size := "cuda", "whole"
-		if bench.OnCPU(choice) {
+		if onCPU(choice) {
 			device = "cpu"
 		}
 		if testing.Short() {
@@ -140,7 +138,7 @@ func (s *session) inTurn(ctx context.Context, name string, rounds int,
 	if err != nil {
 		return err
 	}
-	var theirs []bench.Measurement
+	var theirs []measurement
 	type line struct{ name, size string }
 	beside := make(map[line]string) // The names of this module's lines.
 	for range rounds {
@@ -150,9 +148,9 @@ func (s *session) inTurn(ctx context.Context, name string, rounds int,
 			return err
 		}
 		for _, l := range answer.Lines {
-			theirs = append(theirs, bench.Measured(l.Name, l.Size, "ms", l.Times...))
+			theirs = append(theirs, measured(l.Name, l.Size, "ms", l.Times...))
 			if l.Peak > 0 {
-				theirs = append(theirs, bench.Measured("memory of "+l.Name, l.Size, "GB", l.Peak))
+				theirs = append(theirs, measured("memory of "+l.Name, l.Size, "GB", l.Peak))
 			}
 			beside[line{l.Name, l.Size}] = l.Ours
 		}
@@ -169,14 +167,14 @@ func (s *session) inTurn(ctx context.Context, name string, rounds int,
 				continue
 			}
 			ratio := "ratio to " + p.Name
-			s.report(bench.Measured(ratio, m.Size, "×", m.Value/p.Value))
+			s.report(measured(ratio, m.Size, "×", m.Value/p.Value))
 			if m.Times > 1 && p.Times > 1 {
-				s.report(bench.Measured(ratio+", bests", m.Size, "×", m.Best/p.Best))
+				s.report(measured(ratio+", bests", m.Size, "×", m.Best/p.Best))
 			}
 			for _, products := range own {
 				if least := s.least[m.Name]; least != "" && products.Name == least && products.Unit == m.Unit &&
 					strings.HasSuffix(products.Size, m.Size) {
-					s.report(bench.Measured(ratio+", products alone", m.Size, "×", products.Value/p.Value))
+					s.report(measured(ratio+", products alone", m.Size, "×", products.Value/p.Value))
 				}
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -81,7 +80,7 @@ func (s *session) store(ctx context.Context) error {
 			}
 			times = append(times, time.Since(start).Seconds())
 		}
-		s.report(bench.Measured(m.name, size, "s", times...))
+		s.report(measured(m.name, size, "s", times...))
 	}
 	return nil
 }

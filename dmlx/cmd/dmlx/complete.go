@@ -14,7 +14,6 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/losses"
@@ -101,7 +100,7 @@ func completeFlags(root *cobra.Command, a *cli.App) {
 		"exchange": completeExchange, "data": orFile(sets...), "fine-grained": orFile(sets...),
 		"separated": orFile(sets...), "arch": networkOr(backbone.Arches()...),
 		"weights": orFile("pretrained", "random"), "precision": oneOf("bf16"), "on": oneOf("slurm"),
-		"sampler": oneOf(search.Samplers()...), "only": oneOf(bench.Names()...), "at": oneOf("normalized", "raw"),
+		"sampler": oneOf(search.Samplers()...), "at": oneOf("normalized", "raw"),
 	}
 	for _, dir := range []string{"store", "root", "images"} {
 		values[dir] = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

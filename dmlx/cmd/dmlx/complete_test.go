@@ -48,7 +48,6 @@ func TestCompletions(t *testing.T) {
 		{[]string{"completion", ""}, "bash zsh fish"},
 		{[]string{"help", "runs", "ver"}, "verify"},
 		{[]string{"search", "--sampler", ""}, "tpe random"},
-		{[]string{"bench", "--only", "rec"}, "recall"},
 		{[]string{"runs", "show", ""}, ""},
 		{[]string{"version", ""}, ""},
 		// A wrong rule or loss is told when the command runs; it hinders neither what follows nor the help.

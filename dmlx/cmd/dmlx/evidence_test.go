@@ -35,7 +35,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
 	"github.com/gradient-surgery/dml/dmlx/durable"
@@ -572,7 +571,7 @@ func output(printed string) any {
 // printed is what is known of the output of a check.
 type printed struct {
 	Summary string
-	Lines   []bench.Measurement
+	Lines   []measurement
 	Tables  []struct{ Cells []training.Cell }
 	Choices []presets.RateChoice
 }
@@ -839,14 +838,14 @@ func BenchmarkEvidenceStep(b *testing.B) {
 	if strings.HasPrefix(arch, "vit_") {
 		arch = exportNetwork(b, arch)
 	}
-	spec, err := bench.SomeSteps(arch, pixels, classes, images)
+	spec, err := someSteps(arch, pixels, classes, images)
 	if err != nil {
 		b.Fatal(err)
 	}
 	if strings.HasPrefix(precision, train.BFloat16) {
 		spec.Memory = train.Memory{Precision: train.BFloat16, Recompute: precision != train.BFloat16}
 	}
-	size := bench.StepText(spec)
+	size := stepText(spec)
 	if precision == "tf32" {
 		size += ", tf32"
 	}
@@ -855,15 +854,15 @@ func BenchmarkEvidenceStep(b *testing.B) {
 		rounds = 0 // PyTorch's networks are not recomputed.
 	}
 	benchmark(b, peer, rounds, func(s *session, ctx context.Context) error {
-		times, _, err := bench.TimeSteps(ctx, s.Choice, spec, 2)
+		times, _, err := timeSteps(ctx, s.Choice, spec, 2)
 		if err != nil {
 			return err
 		}
-		s.report(bench.Measured("training step", size, "ms", times...))
+		s.report(measured("training step", size, "ms", times...))
 		for name, gb := range map[string]float64{"memory of the step's program": programMemory(b, dump),
 			"memory that gpu.txt foretells": foretold(b, size)} {
 			if gb > 0 {
-				s.report(bench.Measured(name, size, "GB", gb))
+				s.report(measured(name, size, "GB", gb))
 			}
 		}
 		return nil
@@ -877,8 +876,8 @@ func BenchmarkEvidenceParity(b *testing.B) {
 		b.Fatal(err)
 	}
 	arch, precision, _ := strings.Cut(*evidenceOf, " ")
-	flags := fmt.Sprintf("parity --backends '%s' --dmlx \"%s\" --arch %s --rules cos-orth/lin-ms/cir --precision '%s'",
-		cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), thisCommand(), arch, precision)
+	flags := fmt.Sprintf("parity --backends '%s' --dmlx \"%s\" --steps-by \"'%s'\" --arch %s --rules cos-orth/lin-ms/cir --precision '%s'",
+		cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), thisCommand(), stepsProgram(b), arch, precision)
 	switch {
 	case testing.Short():
 		flags += " --steps 2"
@@ -910,6 +909,19 @@ func exportNetwork(b *testing.B, name string) (file string) {
 
 // thisCommand is the command line by which bench.py runs dmlx.
 func thisCommand() string { return "env DMLX_TEST_COMMAND=1 '" + os.Args[0] + "'" }
+
+// stepsProgram is the tests of package train, which take steps on given batches: beside this program, or built here.
+func stepsProgram(b *testing.B) string {
+	path := filepath.Join(filepath.Dir(os.Args[0]), "train.test")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	path = filepath.Join(b.TempDir(), "train.test")
+	if out, err := exec.CommandContext(b.Context(), "go", "test", "-c", "-o", path, "../../train").CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
 
 // programMemory is the greatest memory in GB that a program takes of those that XLA has dumped: of arguments, results
 // and what lies between. It is 0 on another backend.

@@ -202,7 +202,7 @@ func TestJSONIsDescribed(t *testing.T) {
 		train("2", "--rule", "euc/con/con"), {"runs"}, {"runs", "list"}, {"runs", "show", "RUN"},
 		{"runs", "compare", "cos", "euc"}, {"runs", "look", "RUN"}, {"runs", "verify"},
 		{"runs", "remove", "RUN"},
-		{"reproduce", "table2", "--cached-only"}, {"reproduce", "table2", "--estimate"},
+		{"reproduce", "table2", "--cached-only"},
 		{"reproduce", "table2", "--preset", "smoke", "--on", "slurm", "--dry-run"},
 		{"search", "show"}, {"search", "show", "quick-minicar"}, {"data", "list"},
 		{"data", "info", "cub", "--root", dataFixture(t, "cub")}, append([]string{"recall"}, batch...),

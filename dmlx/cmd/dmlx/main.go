@@ -176,7 +176,6 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		gradients.NewGradient(a),
 		gradients.NewDissect(a),
 		gradients.NewRule(a),
-		newBench(a),
 		notebook.NewLab(a),
 		notebook.NewPage(a),
 		newDoctor(a),

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,60 +64,15 @@ func TestReproduceOut(t *testing.T) {
 	}
 }
 
-// A few steps are measured, and no run is trained.
-func TestReproduceEstimate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	store := atWork(t)
-	v := object(t, "reproduce", "table2", "table3", "--preset", "smoke", "--no-bundled", "--store", store, "--estimate")
-	lines := v["lines"].([]any)
-	if len(lines) != 4 { // Two tables on two data sets.
-		t.Fatalf("%v", v)
-	}
-	sum, runs := 0.0, 0.0
-	for _, l := range lines {
-		l := l.(map[string]any)
-		hours := l["hours"].(float64)
-		if want := l["step_ms"].(float64) * l["steps"].(float64) / 3.6e6; hours <= 0 || math.Abs(hours-want) > 1e-9 ||
-			l["steps"] != 8*l["runs"].(float64) {
-			t.Errorf("%v", l)
-		}
-		sum, runs = sum+hours, runs+l["runs"].(float64)
-	}
-	// Table 3 has the runs of Table 2's first and second row too: 2 data sets × 2 seeds × (4 directions + 2 × 5 pair
-	// weights).
-	if runs != 56 || math.Abs(v["hours"].(float64)-sum) > 1e-9 {
-		t.Errorf("%v runs, %v", runs, v)
-	}
-	if made, err := filepath.Glob(filepath.Join(store, "*", "result.json")); err != nil || len(made) > 0 {
-		t.Errorf("made %q, %v", made, err)
-	}
-	for _, also := range []string{"--cached-only", "--on=slurm", "--out=" + t.TempDir(), "--write-bundled=x.json"} {
-		if code, _, stderr := invoke(t, "reproduce", "table2", "--estimate", also); !failed(code) ||
-			!strings.Contains(stderr, "--estimate trains no runs") {
-			t.Errorf("%s: code %d, %q", also, code, stderr)
-		}
-	}
-	if code, _, stderr := invoke(t, "reproduce", "table2", "--estimate", "--devices", "2"); !failed(code) ||
-		!strings.Contains(stderr, "--estimate measures steps on one device") {
-		t.Errorf("--devices: code %d, %q", code, stderr)
-	}
-}
-
 // A table on the user's own data sets instead of the paper's.
 func TestReproduceOwnData(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	store := atWork(t)
 	v := object(t, "reproduce", "table2", "--preset", "smoke", "--no-bundled", "--store", store,
-		"--fine-grained", "minishop",
-		"--separated", "minicar", "--estimate")
-	lines := v["lines"].([]any)
-	if len(lines) != 2 || lines[0].(map[string]any)["data"] != "minishop" ||
-		lines[1].(map[string]any)["data"] != "minicar" {
-		t.Errorf("%v", lines)
+		"--fine-grained", "minishop", "--separated", "minicar", "--cached-only")
+	cells := v["tables"].([]any)[0].(map[string]any)["cells"].([]any)
+	if len(cells) != 8 || cells[0].(map[string]any)["data"] != "minishop" ||
+		cells[1].(map[string]any)["data"] != "minicar" {
+		t.Errorf("%v", cells)
 	}
 	none := filepath.Join(t.TempDir(), "none")
 	if code, _, stderr := invoke(t, "reproduce", "table2", "--preset", "smoke", "--separated", none); code != 1 ||

@@ -34,7 +34,6 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"abacus"}, "dmlx --help lists them"},
 		{exitUsage, []string{"--abacus"}, "unknown flag"},
 		{exitUsage, []string{"train", "minicar"}, `"minicar": data is given by --data, a rule by --rule`},
-		{exitUsage, []string{"train", "step"}, "did you mean steps?"},
 		{exitUsage, []string{"train", "--seed", "x"}, "invalid argument"},
 		{exitUsage, []string{"train", "--rule", "x"}, `rule "x"`},
 		{exitUsage, []string{"train", "--loss", "x"}, `"x"`},
@@ -130,9 +129,8 @@ func TestStoppedCommands(t *testing.T) {
 	for _, args := range [][]string{
 		{"train", "--preset", "smoke"}, {"reproduce", "table2", "--preset", "smoke"},
 		{"reproduce", "table2", "--preset", "smoke", "--jobs", "2"},
-		{"reproduce", "table2", "--preset", "smoke", "--estimate"},
 		{"search", "--preset", "smoke", "--trials", "8"}, {"pretrain", "--epochs", "1", "--out", filepath.Join(dir, "w")},
-		{"bench", "--only", "step"}, {"data", "verify", "cub", "--root", cub},
+		{"data", "verify", "cub", "--root", cub},
 		{"data", "get", "cub", "--root", dir, "--url", "http://127.0.0.1:1/x"},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -1,7 +1,7 @@
 """Redoes a whole training of a network from a file in PyTorch, on the same batches, and compares each step.
 
-    go build -o /tmp/dmlx ./dmlx/cmd/dmlx
-    python wholerun.py /tmp/dmlx lite0.onnx cars-160/train cars-160/test   # with torch, timm, onnx, safetensors, pillow
+    go build -o /tmp/dmlx ./dmlx/cmd/dmlx && go test -c -o /tmp/train.test ./dmlx/train
+    python wholerun.py /tmp/dmlx /tmp/train.test lite0.onnx cars-160/train cars-160/test   # with torch, timm, onnx, safetensors, pillow
 
 As in dmlx/paper/photographs.md: the last two stages of EfficientNet-Lite0 and a random last layer, 150 steps of the rule
 euc/con/con at rate 0.6, a tenth of it after 60 %, batch normalization frozen; but 8 classes × 4 images a batch and no flips.
@@ -20,7 +20,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-dmlx, network, train, test = sys.argv[1:5]
+dmlx, steps_by, network, train, test = sys.argv[1:6]
 rule, rate, steps, classes, each, size = "euc/con/con", 0.6, 150, 8, 4, 128
 trained = r"blocks\.6\.|conv_head|^bn2|^fc"
 random = np.random.default_rng(1)
@@ -102,9 +102,10 @@ with tempfile.TemporaryDirectory() as dir:
     save_file({k.removeprefix("net."): v.contiguous() for k, v in start.items() if "num_batches" not in k}, file("w.safetensors"))
     np.save(file("p.npy"), pixels)
     np.save(file("l.npy"), labels.astype(np.int64))
-    subprocess.run([dmlx, "train", "steps", "--arch", network, "--weights", file("w.safetensors"), "--pixels", file("p.npy"),
+    subprocess.run([steps_by, "--arch", network, "--weights", file("w.safetensors"), "--pixels", file("p.npy"),
                     "--labels", file("l.npy"), "--rule", rule, "--lr", str(rate), "--schedule", "step?at=0.6&factor=0.1",
-                    "--train-only", trained, "--freeze-bn", "all", "--out", file("out")], check=True, stdout=subprocess.DEVNULL)
+                    "--train-only", trained, "--freeze-bn", "all", "--out", file("out")], check=True, stdout=subprocess.DEVNULL,
+                   env={**os.environ, "DMLX_TEST_STEPS": "1"})
     ours = np.load(file("out/embeddings.npy")).astype(np.float64)
     ended = load_file(file("out/weights.safetensors"))
 

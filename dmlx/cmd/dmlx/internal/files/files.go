@@ -18,7 +18,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // ReadBatch reads embeddings, float32 [N, D], and their labels [N], integers or names; see [npy.ReadLabels].
@@ -167,26 +166,6 @@ func ReadProxies(l *losses.Named, proxies, classes string) (dissect.Proxies, err
 		p.Classes = append(p.Classes, int64(i/perClass))
 	}
 	return p, nil
-}
-
-// ReadSteps reads the batches of steps: pixels, uint8 [K, B, H, H, 3], and labels, int64 [K, B].
-func ReadSteps(s *train.Steps, pixels, labels string) error {
-	values, shape, err := npy.ReadUint8(pixels)
-	if err != nil {
-		return err
-	}
-	if len(shape) != 5 || shape[2] != shape[3] || shape[4] != 3 {
-		return fmt.Errorf("%s: shape %v, want [K, B, H, H, 3]", pixels, shape)
-	}
-	classes, labelShape, err := npy.ReadInt64(labels)
-	if err != nil {
-		return err
-	}
-	if len(labelShape) != 2 || labelShape[0] != shape[0] || labelShape[1] != shape[1] {
-		return fmt.Errorf("%s: shape %v, want %v for the batches of %s", labels, labelShape, shape[:2], pixels)
-	}
-	s.Count, s.Batch, s.Size, s.Pixels, s.Labels = shape[0], shape[1], shape[2], values, classes
-	return nil
 }
 
 // WriteTriplets writes triplets with their similarities, pair weights and triplet weight as CSV.

@@ -1,4 +1,4 @@
-"""Trains with each option of training in PyTorch and by `dmlx train steps`, and prints by how much they differ.
+"""Trains with each option of training in PyTorch and by dmlx, and prints by how much they differ.
 
     pip install torch torchvision safetensors numpy pytorch-metric-learning
     GOEXPERIMENT=simd python dmlx/cmd/dmlx/internal/peer/options.py
@@ -68,10 +68,10 @@ class Case:
             embeddings.append(f.detach().double())
         return torch.stack(embeddings), tensors(net, torch.float64)
 
-    def dmlx(self, command, backend, net, pixels, labels):
+    def dmlx(self, o, backend, net, pixels, labels):
         """The same by dmlx."""
         objective = [] if "--loss" in self.flags else ["--rule", RULE]
-        return ours(command, backend, "small", net, pixels, labels, self.rate, *objective, *self.flags)
+        return ours(o.dmlx, o.steps_by, backend, "small", net, pixels, labels, self.rate, *objective, *self.flags)
 
 
 def by_rule(mine, bank=None):
@@ -238,7 +238,7 @@ def main():
         runs = [case.train(net, pixels, labels, torch.float32)]
         reverse, end = case.train(net, pixels[:, ::-1].copy(), labels[:, ::-1], torch.float32)
         runs.append((reverse.flip(1), end) if case.reversible else runs[0])
-        runs += [case.dmlx(o.dmlx, b, net, pixels, labels) for b in backends]
+        runs += [case.dmlx(o, b, net, pixels, labels) for b in backends]
         flat = lambda t: torch.cat([t[k].flatten() for k in start])
         shares = [(((e[-1] - exact[-1]).norm() / exact[-1].norm()).item(),
                    ((flat(end) - flat(exact_end)).norm() / (flat(exact_end) - flat(start)).norm()).item()) for e, end in runs]

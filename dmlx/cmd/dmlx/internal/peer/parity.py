@@ -1,4 +1,4 @@
-"""Trains in PyTorch and by `dmlx train steps`, from equal weights on equal batches, and prints by how much they differ.
+"""Trains in PyTorch and by dmlx, from equal weights on equal batches, and prints by how much they differ.
 
     pip install torch torchvision safetensors numpy
     GOEXPERIMENT=simd python dmlx/cmd/dmlx/internal/peer/parity.py
@@ -35,7 +35,7 @@ import safetensors
 import safetensors.torch
 import torch
 import torchvision
-from small import Small, exported, flags_of, revision
+from small import Small, exported, flags_of, revision, steps_by
 
 RULES = {"cos/con/con": 0.02, "cos-orth/lin-ms/cir": 0.01, "euc/sig-ms/cos+sc1": 0.002}  # With their learning rates.
 SIZES = {"resnet18": (64, 64), "resnet50": (64, 64), "small": (32, 32), "vit": (32, 32)}  # Side of the images, and dimension of the embedding.
@@ -184,7 +184,7 @@ def batches(steps, classes, images, size, seed):
     return pixels.astype(np.uint8), labels
 
 
-def ours(command, backend, arch, net, pixels, labels, rate, *flags):
+def ours(command, steps, backend, arch, net, pixels, labels, rate, *flags):
     """What dmlx does by other flags, as train gives it."""
     with tempfile.TemporaryDirectory() as d:
         d, weights = Path(d), tensors(net)
@@ -196,7 +196,7 @@ def ours(command, backend, arch, net, pixels, labels, rate, *flags):
         colors = ["--mean", ",".join(map(str, MEAN)), "--std", ",".join(map(str, STD))]
         args = ["--weights", d / "w.safetensors", "--pixels", d / "p.npy", "--labels", d / "l.npy", "--out", d / "out"]
         done = subprocess.run(
-            [*shlex.split(command), "train", "steps", "--arch", str(arch), "--lr", str(rate), *flags, *colors,
+            [*steps_by(steps), "--arch", str(arch), "--lr", str(rate), *flags, *colors,
              *map(str, args)],
             env={**os.environ, "GOMLX_BACKEND": backend}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )
@@ -206,7 +206,7 @@ def ours(command, backend, arch, net, pixels, labels, rate, *flags):
         return torch.from_numpy(np.load(d / "out" / "embeddings.npy")).double(), end
 
 
-def compare(arch, rule, rate, backends, command, steps, device, precision):
+def compare(arch, rule, rate, backends, command, by, steps, device, precision):
     """Prints a table. Gives the most times PyTorch's own distance that a run of dmlx is from float64, and whether all of its runs
     are as near as can be asked."""
     size, dim = SIZES[arch]
@@ -219,7 +219,7 @@ def compare(arch, rule, rate, backends, command, steps, device, precision):
     runs["in reverse"] = reverse.flip(1), end
     flags = ["--rule", rule] + (["--precision", precision] if precision else [])
     for b in backends:
-        runs[f"dmlx {b}"] = ours(command, b, arch, net, pixels, labels, rate, *flags)
+        runs[f"dmlx {b}"] = ours(command, by, b, arch, net, pixels, labels, rate, *flags)
     start = tensors(net, torch.float64)
     assert all(sorted(end) == sorted(start) for _, end in runs.values())
 
@@ -333,7 +333,7 @@ def main(flags=None):
     for arch in o.arch.split(","):
         for rule in o.rules.split(","):
             rate = RULES[rule] / SLOWER[arch]
-            times[f"{arch}, {rule}"], good = compare(arch, rule, rate, o.backends.split(","), o.dmlx, o.steps, o.device, o.precision)
+            times[f"{arch}, {rule}"], good = compare(arch, rule, rate, o.backends.split(","), o.dmlx, o.steps_by, o.steps, o.device, o.precision)
             all_good &= good
             sys.stdout.flush()
     print("\n" + ("All are near enough." if all_good else "Some are too far."))

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from pathlib import Path
 
 import torch
 from torchvision.models.resnet import BasicBlock
@@ -50,4 +51,13 @@ def flags_of(doc):
     """A parser of flags, with that of the command dmlx."""
     p = argparse.ArgumentParser(description=doc.partition("\n")[0])
     p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx", help="the command, run in this folder (default: %(default)s)")
+    p.add_argument("--steps-by", metavar="COMMAND", help="the tests of dmlx/train, which take steps (default: built by go test -c)")
     return p
+
+
+def steps_by(command=None, built=[]):
+    """The command that takes steps on the batches of files."""
+    if not command and not built:
+        built.append(str(Path(tempfile.mkdtemp(), "train.test")))
+        subprocess.run(["go", "test", "-c", "-o", built[0], "./dmlx/train"], check=True)
+    return ["env", "DMLX_TEST_STEPS=1", *shlex.split(command or built[0])]

@@ -4,7 +4,7 @@
 #
 #   dmlx/cmd/dmlx/internal/peer/travel.sh FOLDER [PHOTOS NETWORK.onnx [PYTHON]]
 #
-# FOLDER gets the program and its benchmarks as one stripped and compressed binary, the Python files beside it,
+# FOLDER gets the program with its benchmarks, stripped and compressed, and the tests of training, the Python files beside it,
 # pytorch-metric-learning and, if they are named, photographs at 128 pixels (by a PYTHON with Pillow) and the network
 # that is trained on them. With the files of this checkout that is 64 MiB at most. It takes Go, a C compiler and xz.
 #
@@ -22,8 +22,11 @@ python=${4:-python3}
 cd "$(dirname "$0")/../../../../.."
 
 CGO_ENABLED=1 go test -c -trimpath -ldflags='-s -w' -o "$out/dmlx.test" ./dmlx/cmd/dmlx
+CGO_ENABLED=1 go test -c -trimpath -ldflags='-s -w' -o "$out/train.test" ./dmlx/train
 list=$("$out/dmlx.test" -evidence-list -test.run '^TestEvidence$' | grep ' min in all')
-xz -f --x86 --lzma2=preset=9e,lc=4 "$out/dmlx.test"
+# One archive of both: they have most of their code in common, within reach of a dictionary.
+tar -C "$out" -c dmlx.test train.test | xz --x86 --lzma2=preset=9e,lc=4,dict=256MiB > "$out/programs.tar.xz"
+rm "$out/dmlx.test" "$out/train.test"
 git describe --always --dirty > "$out/version"
 git ls-files -z dmlx/cmd/dmlx/internal/peer dmlx/onnx/testdata/efficientnet_lite0.onnx dmlx/paper/*.toml |
   tar --null -T - -czf "$out/files.tar.gz"
@@ -69,10 +72,9 @@ unpacked() { # By xz, or by Python where there is none.
 # Unpacked again if a call was ended within it, and if another program or Python came.
 packed="$python $(cd "$home" && cksum version files.tar.gz ./*.xz)"
 if [ "$(cat packed 2>/dev/null)" != "$packed" ]; then
-  rm -rf packed dmlx.test dmlx network.onnx photos
+  rm -rf packed dmlx.test train.test dmlx network.onnx photos
   mkdir photos
-  unpacked "$home/dmlx.test.xz" > dmlx.test
-  chmod +x dmlx.test
+  unpacked "$home/programs.tar.xz" | tar --no-same-owner -x
   tar --no-same-owner -xzf "$home/files.tar.gz"
   if [ -e "$home/network.onnx.xz" ]; then unpacked "$home/network.onnx.xz" > network.onnx; fi
   if [ ! -e "$home/photos.tar.xz" ]; then :

@@ -105,8 +105,8 @@ func Training(p runs.Progress) string {
 	}
 	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps,
 		100*p.ViolationRate)
-	if p.StepRate > 0 { // It is not known at the first step.
-		line += fmt.Sprintf("  %.1f steps/s  %s left", p.StepRate, p.Left)
+	if speed := p.Speed(); speed != "" {
+		line += fmt.Sprintf("  %s  %s left", speed, p.Left)
 	}
 	return line
 }

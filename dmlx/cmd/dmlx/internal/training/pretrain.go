@@ -43,7 +43,7 @@ Without flags this command trains the weights that are part of the program.`,
 				return err
 			}
 			o.Progress = func(p train.Progress) {
-				a.Line.Show("epoch %d/%d  %.1f steps/s  error %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate,
+				a.Line.Show("epoch %d/%d  %s  error %.1f %%  %s left", p.Epoch, p.Epochs, p.Speed(), 100*p.ViolationRate,
 					p.Left)
 			}
 			r, err := pretrain.Weights(cmd.Context(), choice.Choice, o)

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/estimate"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper"
@@ -27,11 +26,10 @@ import (
 type reproduction struct {
 	execution
 	objectiveFlags
-	set       settingFlags
-	bundled   string // File to write the results to; "" writes none.
-	estimated bool
-	entries   ledger.Filter
-	verdicts  []string
+	set      settingFlags
+	bundled  string // File to write the results to; "" writes none.
+	entries  ledger.Filter
+	verdicts []string
 
 	names    []string                  // Of the tables and figures; set by plan.
 	requests map[string]report.Request // By name; set by plan.
@@ -100,8 +98,6 @@ once. The run store must be in a folder that the cluster's nodes share.`,
 	f.StringArrayVar(&r.entries.Presets, "evidence", nil, "show the entries of the ledger that runs of this preset judge")
 	f.BoolVar(&r.IgnoreBundled, "no-bundled", false, "train again the runs that are bundled with the program")
 	f.BoolVar(&r.CachedOnly, "cached-only", false, "train nothing: show the runs that are cached or bundled")
-	f.BoolVar(&r.estimated, "estimate", false,
-		"train nothing: measure a few training steps and estimate the hours that the missing runs take here")
 	f.StringVar(&r.bundled, "write-bundled", "", "file to write the results to, in the format of dmlx/runs/bundled/")
 	r.execution.add(f)
 	return cmd
@@ -111,9 +107,6 @@ once. The run store must be in a folder that the cluster's nodes share.`,
 func (r *reproduction) run(ctx context.Context, names []string) error {
 	if err := r.plan(names); err != nil {
 		return err
-	}
-	if r.estimated {
-		return r.printEstimate(ctx)
 	}
 	submitted := make(map[string]bool) // Runs that the cluster has trained.
 	if r.Submit != nil {               // All runs that are known are submitted at once.
@@ -178,12 +171,6 @@ func (r *reproduction) plan(names []string) error {
 func (r *reproduction) checkFlags() error {
 	filtered := slices.ContainsFunc(ledgerFlags, r.flags.Changed)
 	switch {
-	case r.estimated && (r.out != "" || r.bundled != ""):
-		return cli.Usagef("--estimate trains no runs and writes nothing: leave out --out and --write-bundled")
-	case r.estimated && r.flags.Changed("devices"):
-		return cli.Usagef("--estimate measures steps on one device: leave out --devices")
-	case r.estimated && (r.CachedOnly || r.on.on != ""):
-		return cli.Usagef("--estimate trains no runs: leave out --cached-only and --on")
 	case filtered && !slices.Equal(r.names, []string{"ledger"}):
 		return cli.Usagef("--%s select entries of the ledger: want dmlx reproduce ledger", strings.Join(ledgerFlags, ", --"))
 	}
@@ -366,34 +353,6 @@ type Cell struct {
 	Diverged int      `json:"diverged"`
 	HeldOut  *float64 `json:"held_out_recall_at_1,omitempty"` // Of a table that selects by held-out classes.
 	Runs     []string `json:"runs"`
-}
-
-// printEstimate measures the steps of the missing runs and prints the hours.
-func (r *reproduction) printEstimate(ctx context.Context) error {
-	missing, err := r.missing(ctx)
-	if err != nil {
-		return err
-	}
-	var e estimate.Estimate
-	for i, name := range r.names {
-		e.Add(name, missing[i])
-	}
-	if len(e.Lines) == 0 {
-		return r.Print(map[string]any{"lines": []string{}, "hours": 0}, "no run is missing")
-	}
-	t, err := r.open()
-	if err != nil {
-		return err
-	}
-	err = e.Measure(ctx, t.Choice, func(text string) {
-		r.Line.End()
-		r.Line.Show("%s", text)
-	})
-	r.Line.End()
-	if err != nil {
-		return err
-	}
-	return r.Print(map[string]any{"lines": e.Lines, "hours": e.Hours, "backend": t.Name}, e.Text(t.Name, r.Keep))
 }
 
 // present returns a report as JSON and text. If out is not empty, it writes the parts there in all formats.

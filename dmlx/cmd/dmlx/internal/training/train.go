@@ -86,7 +86,6 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 	f.BoolVar(&t.CachedOnly, "cached-only", false, "with several runs: train nothing, compare those that are there")
 	t.set.addFeatures(f)
 	t.execution.add(f)
-	cmd.AddCommand(newTrainSteps(a))
 	return cmd
 }
 

@@ -1,9 +1,16 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -15,9 +22,106 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
+
+// With DMLX_TEST_STEPS this test program takes steps on the batches of files, by the flags of takeSteps. Programs beside
+// it compare them with PyTorch's: parity.py and options.py of dmlx/cmd/dmlx/internal/peer, and wholerun.py of dmlx/paper:
+//
+//	go test -c -o train.test ./dmlx/train
+func TestMain(m *testing.M) {
+	if os.Getenv("DMLX_TEST_STEPS") == "" {
+		os.Exit(m.Run())
+	}
+	if err := takeSteps(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// takeSteps takes steps on given batches and writes to a folder embeddings.npy, float32 [K, B, D], the normalized
+// embeddings of each batch before its step, and weights.safetensors, the weights and running averages after the last.
+func takeSteps(args []string) error {
+	f := flag.NewFlagSet("steps", flag.ContinueOnError)
+	arch := f.String("arch", "", "backbone, or the .onnx file of a network")
+	start := f.String("weights", "", "initial weights with the last layer, fc: a safetensors file with the network's names")
+	pixels := f.String("pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
+	labels := f.String("labels", "", "labels of the batches, int64 [K, B] (.npy)")
+	rule := f.String("rule", "cos/con/con", "gradient rule")
+	loss := f.String("loss", "", "loss without proxies, instead of a rule")
+	miner := f.String("miner", "", "miner of the rule or loss")
+	headLR := f.String("head-lr", "", "learning rate of the last layer, or 10x for ten times the network's")
+	out := f.String("out", "", "folder to write to")
+	var s Steps
+	f.Float64Var(&s.LR, "lr", 0, "learning rate")
+	f.StringVar(&s.Precision, "precision", "", "precision of the network: bf16 (default float32)")
+	for _, o := range OptionFields {
+		f.StringVar(o.Of(&s.Options), o.Flag, "", "as of dmlx train")
+	}
+	s.Mean, s.Std = [3]float32{0.5, 0.5, 0.5}, [3]float32{0.5, 0.5, 0.5}
+	colors := func(to *[3]float32) func(string) error {
+		return func(text string) error {
+			_, err := fmt.Sscanf(text, "%g,%g,%g", &to[0], &to[1], &to[2])
+			return err
+		}
+	}
+	f.Func("mean", "mean of the colors, from 0 to 1 (default 0.5)", colors(&s.Mean))
+	f.Func("std", "standard deviation of the colors (default 0.5)", colors(&s.Std))
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	text := *rule
+	if *loss != "" {
+		text = "loss " + *loss
+	}
+	o, err := objectives.Parse(text)
+	if err == nil {
+		s.Objective, err = o.WithMiner(cmp.Or(*miner, o.Miner))
+	}
+	if err == nil && *headLR != "" {
+		number, times := strings.CutSuffix(*headLR, "x")
+		if s.Options.HeadLR, err = strconv.ParseFloat(number, 64); times {
+			s.Options.HeadLR *= s.LR
+		}
+	}
+	if err == nil {
+		s.Weights, err = os.ReadFile(*start)
+	}
+	if err != nil {
+		return err
+	}
+	if s.Arch = backbone.Arch(*arch); weights.IsNetwork(*arch) {
+		s.Network, s.Arch = *arch, ""
+	}
+	var shape, shapeOfLabels []int
+	if s.Pixels, shape, err = npy.ReadUint8(*pixels); err != nil {
+		return err
+	}
+	if s.Labels, shapeOfLabels, err = npy.ReadInt64(*labels); err != nil {
+		return err
+	}
+	if len(shape) != 5 || shape[2] != shape[3] || len(shapeOfLabels) != 2 {
+		return fmt.Errorf("pixels of shape %v, labels of %v: want [K, B, H, H, 3] and [K, B]", shape, shapeOfLabels)
+	}
+	s.Count, s.Batch, s.Size = shape[0], shape[1], shape[2]
+	choice, err := backend.Open()
+	if err != nil {
+		return err
+	}
+	end, err := s.Take(context.Background(), choice)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*out, 0o755); err != nil {
+		return err
+	}
+	return errors.Join(
+		npy.WriteFloat32(filepath.Join(*out, EmbeddingsFile), end.Embeddings, s.Count, s.Batch, end.Dim),
+		os.WriteFile(filepath.Join(*out, "weights.safetensors"), end.Weights, 0o644))
+}
 
 // Steps are steps of training on given batches from given weights: those of [Trainer.Train] without data set and
 // sampler. They serve to compare training with another implementation, step by step.

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"cmp"
@@ -45,39 +45,39 @@ var (
 	}
 )
 
-// OnCPU tells whether a backend computes on the CPU, by XLA or by Go.
-func OnCPU(c *backend.Choice) bool { return c.Name == "go" || c.Name == "xla:cpu" }
+// onCPU tells whether a backend computes on the CPU, by XLA or by Go.
+func onCPU(c *backend.Choice) bool { return c.Name == "go" || c.Name == "xla:cpu" }
 
-// ResNet times training steps of ResNet-18 and ResNet-50, with options that save memory.
-func (b *Session) ResNet(ctx context.Context) error {
+// resNet times training steps of ResNet-18 and ResNet-50, with options that save memory.
+func (s *session) resNet(ctx context.Context) error {
 	steps := resnetOnCPU
-	switch c := b.Choice; {
+	switch c := s.Choice; {
 	case c.Name == "go":
 		steps = steps[:1] // The others would take half an hour.
-	case !OnCPU(c):
+	case !onCPU(c):
 		steps = resnetOnGPU
 	}
-	for _, s := range steps {
-		spec, err := SomeSteps(string(s.arch), 224, s.classes, s.images)
+	for _, of := range steps {
+		spec, err := someSteps(string(of.arch), 224, of.classes, of.images)
 		if err != nil {
 			return err
 		}
-		spec.Memory = s.memory
-		times, peak, err := TimeSteps(ctx, b.Choice, spec, 2)
+		spec.Memory = of.memory
+		times, peak, err := timeSteps(ctx, s.Choice, spec, 2)
 		if err != nil {
 			return err
 		}
-		what := StepText(spec)
-		b.report("training step", what, "ms", times...)
-		b.reportPeak(what, peak)
+		what := stepText(spec)
+		s.reportValues("training step", what, "ms", times...)
+		s.reportPeak(what, peak)
 	}
 	return nil
 }
 
-// SomeSteps returns a short run on drawn images of a backbone with random weights, or of the network of an ONNX file.
+// someSteps returns a short run on drawn images of a backbone with random weights, or of the network of an ONNX file.
 // Its steps take as long as those of any other run of this size.
-func SomeSteps(arch string, size, classes, images int) (runs.Spec, error) {
-	spec, err := Spec("quick", "minicar")
+func someSteps(arch string, size, classes, images int) (runs.Spec, error) {
+	spec, err := benchSpec("quick", "minicar")
 	if err != nil {
 		return spec, err
 	}
@@ -94,9 +94,9 @@ func SomeSteps(arch string, size, classes, images int) (runs.Spec, error) {
 	return spec, nil
 }
 
-// StepText returns the settings that determine the time of a step. The rule is left out: it takes a hundredth of a
+// stepText returns the settings that determine the time of a step. The rule is left out: it takes a hundredth of a
 // step.
-func StepText(s runs.Spec) string {
+func stepText(s runs.Spec) string {
 	arch := cmp.Or(s.Arch, strings.TrimSuffix(filepath.Base(s.NetworkFile), ".onnx"))
 	text := fmt.Sprintf("%s, B=%d, %d px", arch, s.Batch(), s.Size)
 	if s.Precision != "" {
@@ -111,25 +111,9 @@ func StepText(s runs.Spec) string {
 	return text
 }
 
-// StepTime returns the median time in milliseconds of a few training steps of the size of a run's.
-func StepTime(ctx context.Context, c *backend.Choice, spec runs.Spec) (float64, error) {
-	s, err := SomeSteps(cmp.Or(spec.NetworkFile, spec.Arch), spec.Size, spec.ClassesPerBatch, spec.ImagesPerClass)
-	if err != nil {
-		return 0, err
-	}
-	s.Pad, s.Dim, s.Memory = spec.Pad, spec.Dim, spec.Memory
-	s.TrainOnly, s.Freeze, s.LoRA, s.FreezeBN = spec.TrainOnly, spec.Freeze, spec.LoRA, spec.FreezeBN
-	s.StepsPerEpoch = 5 // A step of the paper preset takes half a minute on a CPU.
-	times, _, err := TimeSteps(ctx, c, s, 2)
-	if err != nil {
-		return 0, err
-	}
-	return Measured("", "", "", times...).Value, nil
-}
-
-// TimeSteps trains a run in a new store. It returns the milliseconds of each step, except the first ones, which compile
+// timeSteps trains a run in a new store. It returns the milliseconds of each step, except the first ones, which compile
 // and fill the queue, and the peak memory in MB, as [watchPeak] does.
-func TimeSteps(ctx context.Context, c *backend.Choice, spec runs.Spec, first int) (milliseconds []float64,
+func timeSteps(ctx context.Context, c *backend.Choice, spec runs.Spec, first int) (milliseconds []float64,
 	peak float64, err error) {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
@@ -173,8 +157,8 @@ func watchPeak() (peak func() float64) {
 
 // reportPeak reports the result of [watchPeak] if the backend computes on the CPU, since a GPU's memory is not the
 // process's.
-func (b *Session) reportPeak(size string, peak float64) {
-	if b.Choice.Name == "xla:cpu" && peak > 0 {
-		b.report("peak memory of the process", size, "MB", peak)
+func (s *session) reportPeak(size string, peak float64) {
+	if s.Choice.Name == "xla:cpu" && peak > 0 {
+		s.reportValues("peak memory of the process", size, "MB", peak)
 	}
 }

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -36,26 +36,26 @@ func photoSize(each int) string {
 	return fmt.Sprintf("%d JPEG files, %d×%d to %d px", photoClasses*each, photoWidth, photoHeight, photoSide)
 }
 
-// Input measures the input of training: photographs decoded, then the same kept in a cache, with their digest and
+// input measures the input of training: photographs decoded, then the same kept in a cache, with their digest and
 // their statistics, batches cut from it, and batches copied to the device.
-func (b *Session) Input(ctx context.Context) error {
+func (s *session) input(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	photos, each := filepath.Join(dir, "photos"), photosEach
-	if b.Small {
+	if s.Small {
 		each = 2
 	}
 	if err := writePhotos(photos, each); err != nil {
 		return err
 	}
-	times, err := b.Repeat(ctx, func() error { return decode(photos) })
+	times, err := s.repeatCalls(ctx, func() error { return decode(photos) })
 	if err != nil {
 		return err
 	}
-	b.report(decodeLine, photoSize(each), "ms", times...)
+	s.reportValues(decodeLine, photoSize(each), "ms", times...)
 	var seconds []float64
 	var set *datasets.Set
 	for i := range 3 {
@@ -66,10 +66,10 @@ func (b *Session) Input(ctx context.Context) error {
 		}
 		seconds = append(seconds, 1000*time.Since(start).Seconds())
 	}
-	b.report("photographs decoded, scaled and kept", photoSize(each), "ms", seconds...)
+	s.reportValues("photographs decoded, scaled and kept", photoSize(each), "ms", seconds...)
 	const batch = 128
 	pixels, rng := make([]uint8, batch*photoSide*photoSide*3), rand.New(rand.NewPCG(1, 1))
-	times, err = b.Repeat(ctx, func() error {
+	times, err = s.repeatCalls(ctx, func() error {
 		one := len(pixels) / batch
 		for i := range batch {
 			set.Train.Augmented(pixels[i*one:(i+1)*one], rng.IntN(len(set.Train.Labels)), rng.IntN(21)-10, rng.IntN(21)-10,
@@ -80,17 +80,17 @@ func (b *Session) Input(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.report("batch cut from what is kept", fmt.Sprintf("B=%d, %d px, one core", batch, photoSide), "ms",
+	s.reportValues("batch cut from what is kept", fmt.Sprintf("B=%d, %d px, one core", batch, photoSide), "ms",
 		times...)
 	// The sum on the host says that the batch has arrived.
-	sum, err := graph.NewExec(b.Choice.Backend, func(x *graph.Node) *graph.Node {
+	sum, err := graph.NewExec(s.Choice.Backend, func(x *graph.Node) *graph.Node {
 		return graph.ReduceAllSum(graph.ConvertDType(x, dtypes.Int32))
 	})
 	if err != nil {
 		return err
 	}
 	defer sum.Finalize()
-	times, err = b.Repeat(ctx, func() error {
+	times, err = s.repeatCalls(ctx, func() error {
 		images := tensors.FromFlatDataAndDimensions(pixels, batch, photoSide, photoSide, 3)
 		out, err := sum.Call(images)
 		if err == nil {
@@ -101,7 +101,7 @@ func (b *Session) Input(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.report("batch copied to the device, and its sum back", fmt.Sprintf("B=%d, %d px", batch, photoSide), "ms", times...)
+	s.reportValues("batch copied to the device, and its sum back", fmt.Sprintf("B=%d, %d px", batch, photoSide), "ms", times...)
 	return nil
 }
 
