@@ -18,7 +18,7 @@ func openPublished(name string, o *Options) (*Set, error) {
 	}
 	if err := l.Complete(); err != nil {
 		if !o.AllowPartial {
-			return nil, fmt.Errorf("%w (--allow-partial takes it as it is)", err)
+			return nil, fmt.Errorf("%w (--set allow_partial takes it as it is)", err)
 		}
 		o.Note(err.Error())
 	}
@@ -69,7 +69,7 @@ func openListing(name string, l *Listing, o *Options) (*Set, error) {
 		what := fmt.Sprintf("%s of %s cannot be decoded: %s", count(n, "image"), l.Root, list(set.Skipped))
 		if !o.SkipBad {
 			_ = set.Close()
-			return nil, fmt.Errorf("%s; repair them, or leave them out with --skip-bad", what)
+			return nil, fmt.Errorf("%s; repair them, or leave them out by --set skip_bad", what)
 		}
 		o.Note("datasets: left out: " + what)
 	}

@@ -30,7 +30,7 @@ func TestPublishedSetsOpen(t *testing.T) {
 			o := partial(t, dir)
 			o.AllowPartial = false
 			_, err := Open(name, o)
-			checkError(t, err, name, "not as published", "--allow-partial")
+			checkError(t, err, name, "not as published", "allow_partial")
 
 			said, calls := &notes{}, 0
 			o.AllowPartial, o.Note = true, said.add
@@ -220,7 +220,7 @@ func TestDamagedImageStopsOrIsLeftOut(t *testing.T) {
 		// What another left out is not taken for whole.
 		o.SkipBad = false
 		_, err = Open("SOP", o)
-		checkError(t, err, "2 images", spoiled[0], "cannot be decoded", "--skip-bad")
+		checkError(t, err, "2 images", spoiled[0], "cannot be decoded", "skip_bad")
 		wrong, err := l.Damaged(Options{})
 		if err != nil || len(wrong) != 2 || !strings.HasPrefix(wrong[0], spoiled[0]+": ") ||
 			!strings.Contains(wrong[1], "ends early") {

@@ -84,10 +84,10 @@ func gpuLines(t *testing.T) []string {
 	}
 	whole, recomputed, micro := of("resnet50, B=512, bf16"), of("resnet50, B=512, bf16, recomputed"),
 		of("resnet50, B=128, bf16, of a micro-batch of")
-	out = append(out, fmt.Sprintf("whole, `--recompute` | %.1f, %.1f GB | %.0f, %.0f GB | %.0f GB whole | %.0f GB whole |",
+	out = append(out, fmt.Sprintf("whole, `--set recompute` | %.1f, %.1f GB | %.0f, %.0f GB | %.0f GB whole | %.0f GB whole |",
 		whole[0], recomputed[0], whole[1], recomputed[1], whole[4], whole[6]),
 		fmt.Sprintf("the gradient of a micro-batch | %.1f GB | %.1f GB | | |", micro[1], micro[2]))
-	for name, prefix := range map[string]string{"whole": "resnet50, bf16", "`--recompute`": "resnet50, bf16, recomputed"} {
+	for name, prefix := range map[string]string{"whole": "resnet50, bf16", "`--set recompute`": "resnet50, bf16, recomputed"} {
 		line := "| " + name
 		for _, gpus := range []string{"1", "2", "4", "8"} {
 			line += fmt.Sprintf(" | %.1f GB", of(prefix + " " + gpus)[0])
@@ -97,12 +97,12 @@ func gpuLines(t *testing.T) []string {
 	// Networks of files: memory, bytes moved and kernels, and in PyTorch memory and bytes moved.
 	const last = ` --train-only blocks\.(10|11)\.|^norm`
 	for start, columns := range map[string][]string{
-		"| ViT-S/16: float32, bf16":                 {"vit_small_patch16_224, B=128", "vit_small_patch16_224, B=128, bf16"},
-		"`--lora 'attn\\.qkv\\.weight:8'`, bf16":    {"vit_small_patch16_224, B=128, bf16 --lora attn\\.qkv\\.weight:8"},
-		"| ViT-B/16, bf16":                          {"vit_base_patch16_224, B=128, bf16"},
-		"| EfficientNet-Lite0: float32, bf16":       {"efficientnet_lite0, B=128", "efficientnet_lite0, B=128, bf16"},
-		"| – last two blocks, bf16":                 {"vit_small_patch16_224, B=128, bf16" + last},
-		"| – the same in float32, kept by `--keep`": {"vit_small_patch16_224, B=128" + last + " --keep 8GB"},
+		"| ViT-S/16: float32, bf16":                  {"vit_small_patch16_224, B=128", "vit_small_patch16_224, B=128, bf16"},
+		"`--set 'lora=attn\\.qkv\\.weight:8'`, bf16": {"vit_small_patch16_224, B=128, bf16 --lora attn\\.qkv\\.weight:8"},
+		"| ViT-B/16, bf16":                           {"vit_base_patch16_224, B=128, bf16"},
+		"| EfficientNet-Lite0: float32, bf16":        {"efficientnet_lite0, B=128", "efficientnet_lite0, B=128, bf16"},
+		"| – last two blocks, bf16":                  {"vit_small_patch16_224, B=128, bf16" + last},
+		"| – the same in float32, kept by `--keep`":  {"vit_small_patch16_224, B=128" + last + " --keep 8GB"},
 	} {
 		for _, i := range []int{0, 1, 3, 4} {
 			var cells []string

@@ -4,7 +4,7 @@ is the script itself: `dmlx help onnx > export.py`.
     pip install torch timm onnx onnxscript
     python export.py vit_small_patch16_224 vit_small.onnx          # a network of timm, pretrained
     python export.py vit_small_patch14_dinov2 dinov2.onnx 224      # the same at 224 pixels
-    python export.py vit_small_patch14_dinov2 dinov2.onnx any      # for images of any size, which train --size gives
+    python export.py vit_small_patch14_dinov2 dinov2.onnx any      # for images of any size, which train --set size=… gives
 
 From Python, any module from images [N, 3, H, W] to features [N, F]:
 

@@ -37,7 +37,7 @@ const (
 	photographsDigest  = "c33da30116fc05a247bf59c4d02d73ff4d56cd87e95a4e685f6b52acdf934dc8"
 	birds              = "cub-160"
 	birdsDigest        = "9a7d5e017c5db58cb4211c200cedddac6c2d4ad4b8ec8a9e82ea0bbcf528db61"
-	photographsFlags   = "--preset dmlx/paper/photographs-rates.toml --fine-grained cars-160 --arch lite0.onnx"
+	photographsFlags   = "--preset dmlx/paper/photographs-rates.toml --set fine_grained=cars-160 --arch lite0.onnx"
 	photographsNetwork = "lite0.onnx#efeb510d27c4af39adefa1ec9331298b4a7866966db71ab9e711330addc2535e"
 )
 

@@ -34,41 +34,33 @@ func TrainCommand(s runs.Spec) string {
 	if !found || s.HasFeatures() || s.HeldOut != 0 || s.Decay != 0 { // The command has no flags for these.
 		return "train its spec by runs.Run"
 	}
-	objective := fmt.Sprintf("--rule '%s'", s.Rule)
+	objective := fmt.Sprintf("--rule '%s'", s.Objective)
 	if s.Loss != "" {
-		objective = fmt.Sprintf("--loss '%s'", s.Loss)
-		if s.Exchange != "" {
-			objective += fmt.Sprintf(" --exchange '%s'", s.Exchange)
-		}
-		if s.ProxyLR != 0 {
-			objective += fmt.Sprintf(" --proxy-lr %g", s.ProxyLR)
-		}
+		objective = fmt.Sprintf("--loss '%s'", strings.TrimPrefix(s.Objective.String(), "loss "))
 	}
 	data := s.Data
 	if !runs.IsPublished(data) && !slices.Contains(datasets.Names(), data) {
 		data = "'" + data + "'"
 	}
-	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, data, objective, s.Seed, s.LR)
+	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seeds %d --lr %g", preset, data, objective, s.Seed, s.LR)
 	text += sizes
-	quoted := func(value string) string { return " '" + value + "'" }
-	type flag struct {
-		is          bool
-		name, value string
-	}
-	flags := []flag{{s.Miner != "", "miner", quoted(s.Miner)}}
-	for _, f := range train.OptionFields {
-		value := *f.Of(&s.Options)
-		flags = append(flags, flag{value != "", f.Flag, quoted(value)})
-	}
-	for _, f := range append(flags, flag{s.HeadLR != 0, "head-lr", fmt.Sprintf(" %g", s.HeadLR)},
-		flag{s.Precision != "", "precision", " " + s.Precision},
-		flag{s.MicroBatch != 0, "micro-batch", fmt.Sprintf(" %d", s.MicroBatch)}, flag{s.Recompute, "recompute", ""},
-		flag{s.AllowPartial, "allow-partial", ""}, flag{s.SkipBad, "skip-bad", ""},
-		flag{s.CropBoxes, "crop-boxes", ""}) {
-		if f.is {
-			text += " --" + f.name + f.value
+	set := func(is bool, setting string) {
+		if is {
+			text += " --set '" + setting + "'"
 		}
 	}
+	set(s.ProxyLR != 0, fmt.Sprintf("proxy_lr=%g", s.ProxyLR))
+	for _, f := range train.OptionFields {
+		value := *f.Of(&s.Options)
+		set(value != "", strings.ReplaceAll(f.Flag, "-", "_")+"="+value)
+	}
+	set(s.HeadLR != 0, fmt.Sprintf("head_lr=%g", s.HeadLR))
+	set(s.Precision != "", "precision="+s.Precision)
+	set(s.MicroBatch != 0, fmt.Sprintf("micro_batch=%d", s.MicroBatch))
+	set(s.Recompute, "recompute")
+	set(s.AllowPartial, "allow_partial")
+	set(s.SkipBad, "skip_bad")
+	set(s.CropBoxes, "crop_boxes")
 	if strings.Contains(sizes, " --weights ") {
 		return text
 	}
@@ -105,6 +97,10 @@ func sizeFlags(s runs.Spec) (preset, flags string, found bool) {
 			n++
 			if f.name == "batch" {
 				f.want = fmt.Sprintf("%dx%d", s.ClassesPerBatch, s.ImagesPerClass)
+			}
+			if f.name == "steps" || f.name == "size" {
+				text += fmt.Sprintf(" --set %s=%v", f.name, f.want)
+				continue
 			}
 			text += fmt.Sprintf(" --%s %v", f.name, f.want)
 		}

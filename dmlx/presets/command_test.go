@@ -25,7 +25,7 @@ func TestCommandOfBundledRun(t *testing.T) {
 		}
 	}
 	text := WithCommand(&runs.MissingError{Text: "no files", Spec: run.Spec}).Error()
-	want := "no files; to train it: dmlx train --preset quick --data minicar --rule '" + run.Spec.Rule + "' --seed"
+	want := "no files; to train it: dmlx train --preset quick --data minicar --rule '" + run.Spec.Rule + "' --seeds"
 	if !strings.HasPrefix(text, want) {
 		t.Errorf("%s; want %s…", text, want)
 	}
@@ -53,14 +53,15 @@ func TestTrainCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := fmt.Sprintf("dmlx train --preset quick --data minicar --rule 'cos/con/con' --seed 7 --lr %g", spec.LR)
+	plain := fmt.Sprintf("dmlx train --preset quick --data minicar --rule 'cos/con/con' --seeds 7 --lr %g", spec.LR)
 	for want, edit := range map[string]func(*runs.Spec){
 		plain: func(*runs.Spec) {},
-		plain + " --precision bf16 --micro-batch 8 --recompute": func(s *runs.Spec) {
+		plain + " --set 'precision=bf16' --set 'micro_batch=8' --set 'recompute'": func(s *runs.Spec) {
 			s.Memory = train.Memory{Precision: train.BFloat16, MicroBatch: 8, Recompute: true}
 		},
-		plain + " --miner 'hard' --optimizer 'adamw?weight-decay=0.05' --schedule 'cosine?warmup=20' " +
-			"--freeze-bn 'all' --augment 'resized-crop+flip' --memory-bank 'xbm?size=512' --head-lr 0.5": func(s *runs.Spec) {
+		strings.Replace(plain, "con'", "con, miner hard'", 1) + " --set 'optimizer=adamw?weight-decay=0.05' " +
+			"--set 'schedule=cosine?warmup=20' --set 'freeze_bn=all' --set 'augment=resized-crop+flip' " +
+			"--set 'memory_bank=xbm?size=512' --set 'head_lr=0.5'": func(s *runs.Spec) {
 			s.Miner, s.Pad = "hard", 0
 			s.Options = train.Options{Optimizer: "adamw?weight-decay=0.05", Schedule: "cosine?warmup=20", HeadLR: 0.5,
 				FreezeBN: train.FreezeAll, Augment: "resized-crop+flip", MemoryBank: "xbm?size=512"}
@@ -68,10 +69,10 @@ func TestTrainCommand(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		plain + " --batch 4x8 --dim 64 --size 24 --weights random": func(s *runs.Spec) {
+		plain + " --batch 4x8 --dim 64 --set size=24 --weights random": func(s *runs.Spec) {
 			s.ClassesPerBatch, s.Dim, s.Size, s.Weights, s.WeightsDigest = 4, 64, 24, train.Random, ""
 		},
-		plain + " --epochs 2 --augment 'flip'": func(s *runs.Spec) {
+		plain + " --epochs 2 --set 'augment=flip'": func(s *runs.Spec) {
 			s.Epochs, s.Augment, s.Pad = 2, "flip", 0
 		},
 		"train its spec by runs.Run": func(s *runs.Spec) { s.Decay = 0.8 },

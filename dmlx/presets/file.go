@@ -47,6 +47,12 @@ type file struct {
 	train.Options
 	HeadLR rate   `toml:"head_lr"` // Instead of that of Options, since a rate of 0 would pass for one that is not given.
 	Miner  string `toml:"miner"`
+	// ProxyLR is the learning rate of the proxies of all losses that have some.
+	ProxyLR rate `toml:"proxy_lr"`
+
+	AllowPartial bool `toml:"allow_partial"`
+	SkipBad      bool `toml:"skip_bad"`
+	CropBoxes    bool `toml:"crop_boxes"`
 
 	// Sets are the sizes of single data sets.
 	Sets map[string]setShape `toml:"sets"`
@@ -315,7 +321,7 @@ var presetName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // localPath returns a path of a file in the folder dir: from that folder, if it is relative.
 func localPath(path, dir string) string {
-	if filepath.IsAbs(path) {
+	if filepath.IsAbs(path) || dir == "" { // Of a command line.
 		return path
 	}
 	return filepath.Join(dir, path)
@@ -342,9 +348,15 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 		Dim: int(f.Dim), Epochs: int(f.Epochs), StepsPerEpoch: int(f.Steps), Size: int(f.Size), Arch: f.Arch,
 		Weights:     f.Weights,
 		Memory:      train.Memory{Precision: f.Precision, MicroBatch: int(f.MicroBatch), Recompute: f.Recompute},
-		RuleOptions: f.RuleOptions, Miner: f.Miner, Options: f.Options})
+		RuleOptions: f.RuleOptions, Miner: f.Miner, Options: f.Options, ProxyLR: float64(f.ProxyLR)})
 	if err != nil {
 		return p, err
+	}
+	r := &p.Reading
+	r.AllowPartial, r.SkipBad = r.AllowPartial || f.AllowPartial, r.SkipBad || f.SkipBad
+	r.CropBoxes = r.CropBoxes || f.CropBoxes
+	if p.Base.HasFeatures() { // Of no other data.
+		return p, nil
 	}
 	if _, err := p.ObjectiveSpec("minicar", Objective{}, 1); err != nil { // What a text of the file means is known here.
 		return p, err
@@ -414,11 +426,109 @@ func unknownKey(key toml.Key) error {
 	if len(key) == 3 && key[0] == "sets" {
 		of = reflect.TypeFor[setShape]()
 	}
-	var known []string
+	return errs.NoSuch(fmt.Sprintf("no key %q", key), key[len(key)-1], slices.Sorted(maps.Keys(keys(of))))
+}
+
+// keys returns the fields of a table of a preset's file by their keys.
+func keys(of reflect.Type) map[string]reflect.StructField {
+	out := make(map[string]reflect.StructField)
 	for _, f := range reflect.VisibleFields(of) {
-		if name := f.Tag.Get("toml"); name != "" {
-			known = append(known, name)
+		if name := f.Tag.Get("toml"); name != "" && (out[name].Name == "" || len(f.Index) < len(out[name].Index)) {
+			out[name] = f
 		}
 	}
-	return errs.NoSuch(fmt.Sprintf("no key %q", key), key[len(key)-1], known)
+	return out
+}
+
+// Keys returns the keys of a preset's file that [Preset.Set] sets.
+func Keys() []string {
+	all := keys(reflect.TypeFor[file]())
+	for _, not := range []string{"name", "from", "sets", "learning_rates"} {
+		delete(all, not)
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// Set returns the preset with values of keys of a preset's file, as in "epochs=3", "batch=8x4" or "seeds=1-5,8". A text
+// needs no quotes, and true may be left out. Of a key that is given twice the last value counts.
+func (p Preset) Set(settings ...string) (Preset, error) {
+	var f file
+	all := keys(reflect.TypeFor[file]())
+	for _, setting := range settings {
+		key, text, given := strings.Cut(setting, "=")
+		key = strings.ReplaceAll(strings.TrimSpace(key), "-", "_")
+		if !slices.Contains(Keys(), key) {
+			return p, errs.NoSuch(fmt.Sprintf("no key %q", key), key, Keys())
+		}
+		if !given {
+			text = "true"
+		}
+		field := reflect.ValueOf(&f).Elem().FieldByIndex(all[key].Index)
+		if err := set(field, strings.TrimSpace(text)); err != nil {
+			return p, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return f.change(p, "")
+}
+
+// set sets a field of a file to the value of a text, as the file's own values are read.
+func set(field reflect.Value, text string) error {
+	var number any = text // What is none is an error of the field's.
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		number = n
+	} else if v, err := strconv.ParseFloat(text, 64); err == nil {
+		number = v
+	}
+	switch at := field.Addr().Interface().(type) {
+	case *string:
+		*at = text
+	case *bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%q: want true or false", text)
+		}
+		*at = text == "true"
+	case *[]float64:
+		*at = nil
+		for part := range strings.SplitSeq(text, ",") {
+			v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+			if err != nil {
+				return fmt.Errorf("%q: want numbers with commas between them", text)
+			}
+			*at = append(*at, v)
+		}
+	case *seeds:
+		list, err := ParseNumbers(text)
+		*at = list
+		return err
+	case *batch:
+		return at.UnmarshalTOML(text)
+	case toml.Unmarshaler:
+		return at.UnmarshalTOML(number)
+	}
+	return nil
+}
+
+// ParseNumbers reads numbers and ranges with commas between them, as in 1-5 or 1,3,8.
+func ParseNumbers(text string) ([]uint64, error) {
+	fail := fmt.Errorf("%q: want numbers and ranges, as in 1-5 or 1,3,8", text)
+	const most = 10000 // More is a typing error.
+	var out []uint64
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		if !isRange {
+			high = low
+		}
+		first, err := strconv.ParseUint(low, 10, 64)
+		last, lastErr := strconv.ParseUint(high, 10, 64)
+		if err != nil || lastErr != nil || last < first {
+			return nil, fail
+		}
+		if last-first >= most || len(out) >= most {
+			return nil, fmt.Errorf("%q: want at most %d numbers", text, most)
+		}
+		for i := range last - first + 1 {
+			out = append(out, first+i)
+		}
+	}
+	return out, nil
 }

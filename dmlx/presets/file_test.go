@@ -13,7 +13,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
-	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -142,7 +141,7 @@ func TestLoadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"epoch = 3":                      `no key "epoch"; did you mean epochs?`,
 		"[sets.minicar]\ndims = 3":       "did you mean dim?",
-		"optimum = 1":                    "there are name, from",
+		"optimum = 1":                    "there are allow_partial",
 		"epochs = 0":                     "0: want a positive whole number",
 		"dim = 1.5":                      "1.5: want a positive whole number",
 		"lr = 0":                         "want a positive number as a learning rate",
@@ -244,21 +243,20 @@ func TestWith(t *testing.T) {
 		t.Errorf("%q, %v", p.Changes, err)
 	}
 	p, err = quick.With(Settings{LR: 0.25, Batch: 32, ImagesPerClass: 4, Dim: 64, StepsPerEpoch: 3, Size: 24,
-		RuleOptions: "tau=2&sum", Adjust: func(s *runs.Spec) error { s.Decay = 0.5; return nil },
-		Adjusted: []string{"decay 0.5"}})
+		RuleOptions: "tau=2&sum"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := "quick with learning rate 0.25, images of 24 pixels, 64 dimensions, 3 steps per epoch, batches of 32, " +
-		"4 images per class, tau=2, sum, decay 0.5"
+		"4 images per class, tau=2, sum"
 	if p.String() != want || p.FileName() != "quick-learning-rate-0.25-images-of-24-pixels-64-dimensions-3-steps-per-"+
-		"epoch-batches-of-32-4-images-per-class-tau-2-sum-decay-0.5" {
+		"epoch-batches-of-32-4-images-per-class-tau-2-sum" {
 		t.Errorf("%s\n%s", p, p.FileName())
 	}
 	for _, loss := range []string{"", "contrastive"} {
 		o := Objective{Objective: objectives.Objective{Loss: loss}}
 		s, err := p.ObjectiveSpec("minishop", o, 7)
-		if err != nil || s.LR != 0.25 || s.ClassesPerBatch != 8 || s.ImagesPerClass != 4 || s.Dim != 64 || s.Decay != 0.5 ||
+		if err != nil || s.LR != 0.25 || s.ClassesPerBatch != 8 || s.ImagesPerClass != 4 || s.Dim != 64 ||
 			s.Steps() != 60 || s.Size != 24 || s.Seed != 7 || s.Rule != map[string]string{"": "cos/con/con?sum"}[loss] {
 			t.Errorf("%s, %v", s.Canonical(), err)
 		}
@@ -333,5 +331,50 @@ func TestPresetOfPartOnOneSet(t *testing.T) {
 	spec, err := p.Spec(p.FineGrained, dmlx.Rule{}, 1)
 	if err != nil || spec.TrainOnly != "layer4" || spec.Freeze != "bn" || spec.LoRA != "fc:4" || spec.LR != 0.5 {
 		t.Errorf("%+v, %v", spec, err)
+	}
+}
+
+// Set takes the keys of a preset's file, with the same errors.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	quick, err := Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := quick.Set("epochs=3", "batch=8x4", "train-only=layer4", "seeds=1-3,7", "rates=0.1,0.3", "recompute",
+		"optimizer=adam", "epochs=2", "skip_bad")
+	if err != nil || !slices.Equal(p.Seeds, []uint64{1, 2, 3, 7}) || !slices.Equal(p.Rates, []float64{0.1, 0.3}) ||
+		!p.Memory.Recompute || !p.Reading.SkipBad {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	s, err := p.ObjectiveSpec("minicar", Objective{}, 1)
+	if err != nil || s.Epochs != 2 || s.Batch() != 32 || s.ImagesPerClass != 4 || s.TrainOnly != "layer4" ||
+		s.Optimizer != "adam" {
+		t.Errorf("%s, %v", s.Canonical(), err)
+	}
+	for setting, want := range map[string]string{
+		"epochs=x": "epochs: x: want a positive whole number", "epochs=0": "want a positive whole number",
+		"epochs": "want a positive whole number", "lr=-1": "lr: -1: want a positive number as a learning rate",
+		"seeds=-1": "want numbers and ranges", "epoch=3": "did you mean epochs?", "from=quick": `no key "from"`,
+		"recompute=x": "want true or false", "batch=8y": "as in 8x8", "optimizer=adamm": "adam", "rates=1,x": "want numbers",
+	} {
+		if _, err := quick.Set(setting); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want …%s…", setting, err, want)
+		}
+	}
+}
+
+func TestParseNumbers(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]uint64{"3": {3}, "1-3": {1, 2, 3}, "1,3-4, 9": {1, 3, 4, 9}, "0-0": {0},
+		"18446744073709551615": {18446744073709551615}} {
+		if got, err := ParseNumbers(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "3-1", "1-", "-1", "1,,2", "1-99999999", "0.5"} {
+		if got, err := ParseNumbers(text); err == nil {
+			t.Errorf("%q: %d", text, got)
+		}
 	}
 }

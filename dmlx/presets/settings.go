@@ -42,9 +42,7 @@ type Settings struct {
 	// Options are those of training whose fields are not zero, and Miner is that of all rules and losses.
 	Options train.Options
 	Miner   string
-	// Adjust, if not nil, changes each spec last, and Adjusted says in words how.
-	Adjust   func(*runs.Spec) error
-	Adjusted []string
+	ProxyLR float64 // Of the proxies of all losses that have some.
 }
 
 // With returns the preset with changed settings. Its Changes say in words which of them differ from the preset's. It
@@ -107,16 +105,13 @@ func (p Preset) With(s Settings) (Preset, error) {
 		p.change(s.RuleOptions != p.RuleOptions, "%s", strings.ReplaceAll(s.RuleOptions, "&", ", "))
 		p.RuleOptions = s.RuleOptions
 	}
-	if s.Options != (train.Options{}) || s.Miner != "" {
+	if s.Options != (train.Options{}) || s.Miner != "" || s.ProxyLR != 0 {
 		p.Adjust = append(slices.Clone(p.Adjust), s.adjust)
 		if text := s.Options.Text(); text != "" {
 			p.Changes = append(p.Changes, text)
 		}
 		p.change(s.Miner != "", "miner %s", s.Miner)
-	}
-	if s.Adjust != nil {
-		p.Adjust = append(slices.Clone(p.Adjust), s.Adjust)
-		p.Changes = append(p.Changes, s.Adjusted...)
+		p.change(s.ProxyLR != 0, "learning rate %g of proxies", s.ProxyLR)
 	}
 	return p, nil
 }
@@ -142,6 +137,9 @@ func (s Settings) adjust(spec *runs.Spec) (err error) {
 	spec.TrainOnly, spec.Freeze, spec.LoRA = all.TrainOnly, all.Freeze, all.LoRA
 	if err == nil && s.Miner != "" {
 		spec.Objective, err = spec.WithMiner(s.Miner)
+	}
+	if spec.Loss != "" {
+		spec.ProxyLR = cmp.Or(s.ProxyLR, spec.ProxyLR)
 	}
 	return err
 }

@@ -175,7 +175,7 @@ func (k *keeper) directory(parts []*samples.Split, a samples.Augmentation) (dir,
 	case limit == 0:
 		return "", "", nil
 	case a.Crop != samples.None:
-		return "", fmt.Sprintf("the augmentation %s cuts images; use --augment flip or none", a), nil
+		return "", fmt.Sprintf("the augmentation %s cuts images; use augment=flip or none", a), nil
 	case needed > limit:
 		return "", fmt.Sprintf("it takes %.1f GB, more than the limit of %.1f GB", float64(needed)/1e9,
 			float64(limit)/1e9), nil

@@ -154,7 +154,7 @@ func TestNetworkRefused(t *testing.T) {
 			c.NetworkFile = "../onnx/testdata/vit_tiny.onnx"
 			return c.Validate()
 		},
-		"no batch normalization to freeze: leave --freeze-bn out": func(c *Config) error {
+		"no batch normalization to freeze: leave freeze_bn out": func(c *Config) error {
 			*c = networkConfig(t, "../onnx/testdata/vit_tiny.onnx")
 			c.FreezeBN = FreezeStatistics
 			return c.Validate()

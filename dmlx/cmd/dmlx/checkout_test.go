@@ -31,7 +31,7 @@ func TestNoCodeFromAbove(t *testing.T) {
 	}
 	t.Chdir(below)
 	for _, args := range [][]string{{"doctor"}, {"lab", "--no-browser"}, {"lab", "--execute", "x.ipynb"},
-		{"train", "--preset", "smoke", "--steps", "1", "--epochs", "1"}} {
+		{"train", "--preset", "smoke", "--set", "steps=1", "--epochs", "1"}} {
 		_, _, stderr := invoke(t, args...)
 		if where, err := os.ReadFile(ran); err == nil {
 			t.Fatalf("dmlx %s has started Go in %s: %s", args, where, stderr)

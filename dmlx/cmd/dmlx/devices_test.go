@@ -79,7 +79,7 @@ func TestCommandsOnDevices(t *testing.T) {
 	if one, three := recall("1"), recall("3"); !reflect.DeepEqual(one, three) {
 		t.Errorf("recall on one device %v, on three %v", one, three)
 	}
-	train := []string{"train", "--preset", "smoke", "--store", store, "--epochs", "1", "--steps", "1", "--devices"}
+	train := []string{"train", "--preset", "smoke", "--store", store, "--epochs", "1", "--set", "steps=1", "--devices"}
 	if v := object(t, append(train, "2")...); !slices.Equal(v["devices"].([]any), []any{2.0}) {
 		t.Errorf("the result has devices %v", v["devices"])
 	}
@@ -90,12 +90,12 @@ func TestCommandsOnDevices(t *testing.T) {
 		"8": "8 devices: the backend xla:cpu has 4; use at most 4, or all", "3": "use 1 or 2 devices",
 		"0": "from 1 on, or all", "-1": "from 1 on, or all", "x": "from 1 on, or all",
 	} {
-		if code, _, err := invoke(t, append(train, devices, "--seed", "2")...); code != 2 || !strings.Contains(err, want) {
+		if code, _, err := invoke(t, append(train, devices, "--seeds", "2")...); code != 2 || !strings.Contains(err, want) {
 			t.Errorf("--devices %s: %d %q, want %q", devices, code, err, want)
 		}
 	}
 	t.Setenv("GOMLX_BACKEND", "go")
-	if code, _, err := invoke(t, append(train, "2", "--seed", "2")...); code != 2 ||
+	if code, _, err := invoke(t, append(train, "2", "--seeds", "2")...); code != 2 ||
 		!strings.Contains(err, "the backend go has one") {
 		t.Errorf("%d %q", code, err)
 	}

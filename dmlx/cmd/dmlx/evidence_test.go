@@ -137,7 +137,7 @@ func onPhotographs(small bool, command ...string) (args []string, why string) {
 	switch {
 	case small:
 		network, store = "../../onnx/testdata/efficientnet_lite0.onnx", scratchPlace
-		command = append(command, "--preset", "smoke", "--steps", "1")
+		command = append(command, "--preset", "smoke", "--set", "steps=1")
 	case *evidencePhotos == "" || network == "" || store == "":
 		return nil, "no -evidence-photos, no -evidence-network or no -evidence-store"
 	}
@@ -156,7 +156,7 @@ func rates() evidence {
 					"--rule", "euc/con/con", "--write", ratesFile())
 			}
 			return onPhotographs(small, "search", "rates", "--preset", "../../paper/photographs.toml", "--data",
-				*evidencePhotos, "--train-only", ".", "--lr", "0.02,0.06,0.2", "--wider", "0", "--held-out", "4", "--seeds", "1",
+				*evidencePhotos, "--set", "train_only=.", "--lr", "0.02,0.06,0.2", "--wider", "0", "--held-out", "4", "--seeds", "1",
 				"--write", ratesFile(), "--rule", "euc/con/con", "--rule", "cos/con/con", "--rule", "euc-orth/con/con", "--rule",
 				"cos-orth/con/con")
 		}}
@@ -172,20 +172,20 @@ func table2(whole bool, seeds string, expected time.Duration, rehearsed bool) ev
 	return evidence{name: name + seeds, about: about, expected: expected, command: func(small bool) ([]string, string) {
 		preset, bundle, more := "../../paper/photographs-rates.toml", "table2.json", []string{"--keep", "8GB"}
 		if whole {
-			preset, bundle, more = ratesFile(), "table2-whole.json", []string{"--train-only", "."}
+			preset, bundle, more = ratesFile(), "table2-whole.json", []string{"--set", "train_only=."}
 		}
 		switch _, err := os.Stat(preset); {
 		case small && !rehearsed:
 			return nil, "other runs of a check that is rehearsed"
 		case small:
 			return onPhotographs(small, "reproduce", "table2", "--no-bundled", "--seeds", seeds, "--lr", "0.01",
-				"--fine-grained", "minicar", "--separated", "none", "--write-bundled", scratchPlace+"/table2.json", "--keep",
-				"1GB", "--train-only", `blocks\.6\.|conv_head|^bn2`, "--augment", "flip") // As in photographs.toml.
+				"--set", "fine_grained=minicar", "--set", "coarse_grained=none", "--write-bundled", scratchPlace+"/table2.json", "--keep",
+				"1GB", "--set", `train_only=blocks\.6\.|conv_head|^bn2`, "--set", "augment=flip") // As in photographs.toml.
 		case err != nil:
 			return nil, "no rates were chosen"
 		}
 		return onPhotographs(small, append([]string{"reproduce", "table2", "--preset", preset, "--seeds", seeds,
-			"--fine-grained", *evidencePhotos, "--write-bundled", filepath.Join(*evidenceDir, bundle)}, more...)...)
+			"--set", "fine_grained=" + *evidencePhotos, "--write-bundled", filepath.Join(*evidenceDir, bundle)}, more...)...)
 	}}
 }
 

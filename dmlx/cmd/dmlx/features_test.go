@@ -42,18 +42,18 @@ func TestTrainHeads(t *testing.T) {
 	x, l := featureFiles(t, "x", 8, 1)
 	tx, tl := featureFiles(t, "tx", 6, 40)
 	small := []string{"train", "--store", store, "--features", x, "--labels", l, "--batch", "4x3", "--epochs", "2",
-		"--steps", "3", "--dim", "4"}
+		"--set", "steps=3", "--dim", "4"}
 	args := func(more ...string) []string { return append(append([]string(nil), small...), more...) }
 
 	const mlp = "mlp?hidden=6&start=random"
-	one := object(t, args("--test-features", tx, "--test-labels", tl, "--head", mlp, "--seed", "2")...)
+	one := object(t, args("--test-features", tx, "--test-labels", tl, "--head", mlp, "--seeds", "2")...)
 	spec := one["spec"].(map[string]any)
 	if spec["head"] != "mlp?hidden=6" || spec["data"] != x || spec["labels"] != l || spec["test_features"] != tx ||
 		one["queries"] != 30. || one["recall"].(map[string]any)["1"] == nil {
 		t.Errorf("one seed: %v", one)
 	}
 	all := object(t, args("--test-features", tx, "--test-labels", tl, "--head", mlp, "--seeds", "1-3",
-		"--rule", "cos/con/con", "--loss", "proxy-anchor", "--optimizer", "adam")...)
+		"--rule", "cos/con/con", "--loss", "proxy-anchor", "--set", "optimizer=adam")...)
 	if all["trained"] != 6. {
 		t.Errorf("trained %v, want 6", all["trained"])
 	}
@@ -80,7 +80,7 @@ func TestTrainHeads(t *testing.T) {
 	copied := small
 	copied = append([]string(nil), copied...)
 	copied[4], copied[6] = cx, cl
-	again := object(t, append(copied, "--test-features", tx, "--test-labels", tl, "--head", mlp, "--seed", "2")...)
+	again := object(t, append(copied, "--test-features", tx, "--test-labels", tl, "--head", mlp, "--seeds", "2")...)
 	if again["run"] != one["run"] {
 		t.Errorf("run %v for a copy of the files, was %v", again["run"], one["run"])
 	}
@@ -104,13 +104,13 @@ func TestTrainHeads(t *testing.T) {
 				t.Errorf("%d, want %q: %s %s", code, want, stdout, stderr)
 			}
 		}
-		v := object(t, args("--rule", "cos/con/con", "--seed", "1")...)
+		v := object(t, args("--rule", "cos/con/con", "--seeds", "1")...)
 		if references := v["references"].([]any); len(references) != 2 || v["head"] == nil {
 			t.Errorf("%v", v)
 		}
 	}
 	// The run's line promises neither the rate nor the steps of the preset, of which the head may use none.
-	code, _, stderr = invoke(t, args("--rule", "cos/con/con", "--seed", "1")...)
+	code, _, stderr = invoke(t, args("--rule", "cos/con/con", "--seeds", "1")...)
 	if code != 0 || !strings.Contains(stderr, "steps chosen on held-out classes, at most 6 steps of 12 images") {
 		t.Errorf("a chosen head: %d %s", code, stderr)
 	}
@@ -133,7 +133,7 @@ func TestHeadsLeave(t *testing.T) {
 	in := func(name string) string { return filepath.Join(t.TempDir(), name) }
 	for _, head := range []string{"linear", "mlp?hidden=6", "mlp?hidden=6&start=random"} {
 		run := object(t, "train", "--store", store, "--features", x, "--labels", l, "--test-features", tx,
-			"--test-labels", tl, "--batch", "4x3", "--epochs", "2", "--steps", "3", "--dim", "4", "--head", head, "--seed",
+			"--test-labels", tl, "--batch", "4x3", "--epochs", "2", "--set", "steps=3", "--dim", "4", "--head", head, "--seeds",
 			"1")["run"].(string)
 		out, net := in("E.npy"), in("net.onnx")
 		if v := object(t, "embed", "--store", store, "--features", tx, "--weights", run, "--out", out); v["rows"] != 30. {
@@ -227,7 +227,7 @@ func TestTrainHeadsRefuses(t *testing.T) {
 		{"belong together", []string{"--features", x, "--labels", l, "--test-features", x}},
 		{"belongs to images", []string{"--features", x, "--labels", l, "--data", "minicar"}},
 		{"belongs to images", []string{"--features", x, "--labels", l, "--arch", "small"}},
-		{"belongs to images", []string{"--features", x, "--labels", l, "--augment", "none"}},
+		{"belongs to images", []string{"--features", x, "--labels", l, "--set", "augment=none"}},
 		{"there are linear and mlp", []string{"--features", x, "--labels", l, "--head", "tree"}},
 		{"whole number", []string{"--features", x, "--labels", l, "--head", "mlp?hidden=-2"}},
 		{"a label for each row", []string{"--features", x, "--labels", labels(1, 2, 3)}},

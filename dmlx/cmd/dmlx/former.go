@@ -21,12 +21,41 @@ var formerCommands = map[string]string{
 		"given batches",
 }
 
-// formerFlags are flags that no command has any more, and what stands in their place.
+// formerFlags are flags that train and reproduce no longer have, and what stands in their place.
 var formerFlags = map[string]string{
-	"follow":   "squeue and sacct tell of the job, and the same command shows what is there",
-	"retries":  "the same command submits again what has failed",
-	"no-probe": "nothing is probed; the run store must be in a folder that the nodes share",
-	"estimate": "the progress of a command shows the time left",
+	"follow":           "squeue and sacct tell of the job, and the same command shows what is there",
+	"retries":          "the same command submits again what has failed",
+	"no-probe":         "nothing is probed; the run store must be in a folder that the nodes share",
+	"estimate":         "the progress of a command shows the time left",
+	"exchange":         "want it behind the loss, as in --loss 'ms, pair=lin-ms'",
+	"miner":            "want it behind the rule or loss, as in --loss 'ms, miner ms'",
+	"seed":             "want --seeds, which may be one",
+	"images-per-class": "want --batch, as in 8x4",
+	"fine-grained":     "want --set fine_grained=DATA",
+	"separated":        "want --set coarse_grained=DATA",
+	"width":            "figures scale: LaTeX's width is enough",
+	"typeface":         "want --print",
+	"no-provenance":    "want --print",
+	"preset":           "this command trains nothing; DMLX_PRESET is that of notebooks",
+	"store":            "this command reads no runs",
+	"steps":            "want --set steps=N",
+	"size":             "want --set size=PIXELS",
+	"options":          "want --set 'options=tau=2&sum'",
+	"optimizer":        "want --set optimizer=adam",
+	"schedule":         "want --set schedule=cosine",
+	"head-lr":          "want --set head_lr=0.1",
+	"freeze-bn":        "want --set freeze_bn=all",
+	"augment":          "want --set augment=flip",
+	"memory-bank":      "want --set 'memory_bank=xbm?size=1024'",
+	"train-only":       "want --set train_only=REGEXP",
+	"freeze":           "want --set freeze=REGEXP",
+	"lora":             "want --set 'lora=attn\\.qkv\\.weight:8'",
+	"precision":        "want --set precision=bf16",
+	"recompute":        "want --set recompute=true",
+	"proxy-lr":         "want --set proxy_lr=0.5",
+	"allow-partial":    "want --set allow_partial=true",
+	"skip-bad":         "want --set skip_bad=true",
+	"crop-boxes":       "want --set crop_boxes=true",
 }
 
 // addFormer adds a hidden command for each former one. It fails with the sentence that says what to use instead.

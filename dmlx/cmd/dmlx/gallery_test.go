@@ -184,7 +184,7 @@ func TestGalleryOfFeatures(t *testing.T) {
 		t.Errorf("%v %v", err, left)
 	}
 	run := object(t, "train", "--store", in("store"), "--features", x, "--head", "linear?start=random", "--dim", "3",
-		"--batch", "3x2", "--epochs", "1", "--steps", "2", "--lr", "0.1")["run"].(string)
+		"--batch", "3x2", "--epochs", "1", "--set", "steps=2", "--lr", "0.1")["run"].(string)
 	// Rows that a head embeds keep their names and labels.
 	embed := []string{"embed", "--store", in("store"), "--features", x, "--weights", run, "--out", in("E.npy")}
 	object(t, embed...)

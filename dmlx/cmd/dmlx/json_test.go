@@ -194,7 +194,7 @@ func TestJSONIsDescribed(t *testing.T) {
 	}
 	batch := []string{"--embeddings", in("E.npy"), "--labels", in("L.npy")}
 	train := func(seed string, rule ...string) []string {
-		return append(append(slices.Clone(smallRun), "--seed", seed), rule...)
+		return append(append(slices.Clone(smallRun), "--seeds", seed), rule...)
 	}
 	var run string
 	for _, args := range [][]string{

@@ -16,7 +16,7 @@ func TestLookIntoRuns(t *testing.T) {
 	var runs []string
 	for _, rule := range []string{"euc/con/con", "cos/con/con"} {
 		for _, seed := range []string{"1", "2"} {
-			runs = append(runs, object(t, append(train, "--rule", rule, "--seed", seed)...)["run"].(string))
+			runs = append(runs, object(t, append(train, "--rule", rule, "--seeds", seed)...)["run"].(string))
 		}
 	}
 	out := t.TempDir()

@@ -19,7 +19,7 @@ func TestLowRankMatrices(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	run := object(t, "train", "--store", in("store"), "--preset", "smoke", "--arch", net, "--data", "minishop",
-		"--lora", `qkv\.weight@q,v:2`, "--lr", "0.01", "--steps", "2", "--epochs", "1")["run"].(string)
+		"--set", `lora=qkv\.weight@q,v:2`, "--lr", "0.01", "--set", "steps=2", "--epochs", "1")["run"].(string)
 	object(t, "weights", "peft", "--store", in("store"), run, "--out", in("adapter"))
 	config, err := os.ReadFile(in("adapter/adapter_config.json"))
 	if err != nil || !strings.Contains(string(config), `"r": 4`) ||
@@ -61,8 +61,8 @@ func TestTrainedNetwork(t *testing.T) {
 	if err := os.WriteFile(net, raw, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run := object(t, "train", "--store", store, "--preset", "smoke", "--arch", net, "--data", "minishop", "--train-only",
-		"^norm", "--lr", "0.01", "--steps", "2", "--epochs", "1")["run"].(string)
+	run := object(t, "train", "--store", store, "--preset", "smoke", "--arch", net, "--data", "minishop", "--set",
+		"train_only=^norm", "--lr", "0.01", "--set", "steps=2", "--epochs", "1")["run"].(string)
 	out := filepath.Join(dir, "trained.onnx")
 	v := object(t, "weights", "onnx", run, "--store", store, "--out", out)
 	if v["arch"] != "net.onnx" || v["crop"] != 32. {

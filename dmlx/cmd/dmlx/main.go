@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -33,7 +34,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
-	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
 func main() {
@@ -128,24 +128,20 @@ Start with dmlx doctor, which shows the backend of this machine and what is miss
 everything else to standard error. The exit code is 0 on success, 1 if the command failed, 2 if its command line is
 wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error is one object; see dmlx help json.`,
 		Example: "  dmlx doctor\n" +
-			"  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1\n" +
+			"  dmlx train --data minicar --rule cos-orth/lin-ms/cir\n" +
 			"  dmlx reproduce table2 --cached-only",
 		SilenceErrors: true, // run prints them, on one line.
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkRequired(cmd); err != nil {
-				return err
-			}
-			if a.Preset == "" {
-				return nil
-			}
-			_, err := presets.Load(a.Preset)
-			return cli.Usage(err)
+			return checkRequired(cmd)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				return printVersion(a)
+			}
+			if a.JSON {
+				return cli.Usagef("--json alone prints nothing: want a command, as in dmlx doctor --json")
 			}
 			return cmd.Help()
 		},
@@ -154,14 +150,8 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 	root.SetFlagErrorFunc(flagError)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces it.
 	root.SetHelpCommand(newHelp())
-	flags := root.PersistentFlags()
-	flags.StringVar(&a.Preset, "preset", "",
-		"size of data set, network and training: "+strings.Join(presets.Names(), ", ")+
-			", or a TOML file with a preset of your own (default quick)")
-	flags.StringVar(&a.StoreDir, "store", "", "folder of the runs (default: DMLX_STORE, else runs/ in the repository)")
-	flags.BoolVar(&a.JSON, "json", false, "print the result as one JSON object")
+	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print the result as one JSON object")
 	root.AddCommand(
 		training.NewTrain(a),
 		training.NewReproduce(a),
@@ -180,10 +170,23 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		notebook.NewPage(a),
 		newDoctor(a),
 		newVersion(a),
-		newCompletion(a),
 		training.NewJob(a),
 	)
-	fitFlags(root)
+	for _, cmd := range root.Commands() {
+		if slices.Contains([]string{"runs", "lab", "doctor", "weights", "embed", "recall", "gallery", "job"}, cmd.Name()) {
+			a.AddStore(cmd.PersistentFlags())
+		}
+		for _, below := range append(cmd.Commands(), cmd) {
+			switch below.CommandPath() {
+			case "dmlx lab", "dmlx runs compare":
+				a.AddPreset(below.Flags())
+			case "dmlx search show":
+				a.AddStore(below.Flags())
+			}
+		}
+	}
+	root.InitDefaultCompletionCmd()
+	groupFlags(root)
 	strict(root)
 	addFormer(root)
 	completeFlags(root, a)

@@ -41,7 +41,7 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func failed(code int) bool { return code == exitFailed || code == exitUsage }
 
 func TestErrorsAreOneLine(t *testing.T) {
-	for _, args := range [][]string{{"trian"}, {"--abacus"}, {"--preset"}, {"lab", "--preset", "tiny"}} {
+	for _, args := range [][]string{{"trian"}, {"--abacus"}, {"--preset"}, {"train", "--preset", "tiny"}} {
 		code, stdout, stderr := invoke(t, args...)
 		if code != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("dmlx %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
@@ -74,7 +74,7 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 		"lab --timeout -1s: want 0 for no limit": {"lab", "--execute", "--timeout", "-1s", "x.ipynb"},
 		"1 classes × 4 images has no triplets":   {"train", "--preset", "smoke", "--batch", "1x4"},
 		"4 classes × 1 images has no triplets":   {"train", "--preset", "smoke", "--batch", "4x1"},
-		"proxies in place of pairs":              {"train", "--preset", "smoke", "--loss", "proxy-anchor", "--miner", "ms"},
+		"proxies in place of pairs":              {"train", "--preset", "smoke", "--loss", "proxy-anchor, miner ms"},
 		"--miner hard: arcface has proxies": {"dissect", "--loss", "arcface", "--miner", "hard", "--embeddings",
 			"E.npy", "--labels", "L.npy"},
 		"two outputs have the path m.npy": {"dissect", "--loss", "ms", "--embeddings", "E.npy", "--labels", "L.npy",
@@ -82,7 +82,7 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 		"two outputs have the path x.npy": {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out",
 			"x.npy", "--triplets", "x.npy"},
 		"want the name of a file":          {"reproduce", "table2", "--write-bundled", t.TempDir()},
-		"both minicar: want two data sets": {"reproduce", "table2", "--separated", "minicar"},
+		"both minicar: want two data sets": {"reproduce", "table2", "--set", "coarse_grained=minicar"},
 		"--out is empty":                   {"embed", "--weights", "W", "--images", "D", "--out", ""},
 	} {
 		if code, _, stderr := invoke(t, args...); code != exitUsage || !strings.Contains(stderr, want) ||

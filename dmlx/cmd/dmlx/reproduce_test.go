@@ -68,14 +68,14 @@ func TestReproduceOut(t *testing.T) {
 func TestReproduceOwnData(t *testing.T) {
 	store := atWork(t)
 	v := object(t, "reproduce", "table2", "--preset", "smoke", "--no-bundled", "--store", store,
-		"--fine-grained", "minishop", "--separated", "minicar", "--cached-only")
+		"--set", "fine_grained=minishop", "--set", "coarse_grained=minicar", "--cached-only")
 	cells := v["tables"].([]any)[0].(map[string]any)["cells"].([]any)
 	if len(cells) != 8 || cells[0].(map[string]any)["data"] != "minishop" ||
 		cells[1].(map[string]any)["data"] != "minicar" {
 		t.Errorf("%v", cells)
 	}
 	none := filepath.Join(t.TempDir(), "none")
-	if code, _, stderr := invoke(t, "reproduce", "table2", "--preset", "smoke", "--separated", none); code != 1 ||
+	if code, _, stderr := invoke(t, "reproduce", "table2", "--preset", "smoke", "--set", "coarse_grained="+none); code != 1 ||
 		!strings.Contains(stderr, none) || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("code %d, %q", code, stderr)
 	}

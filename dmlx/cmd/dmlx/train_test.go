@@ -38,8 +38,8 @@ func object(t *testing.T, args ...string) map[string]any {
 	return v
 }
 
-var smallRun = []string{"train", "--preset", "smoke", "--size", "16", "--weights", "random", "--batch", "2x2",
-	"--steps", "2", "--dim", "8"}
+var smallRun = []string{"train", "--preset", "smoke", "--set", "size=16", "--weights", "random", "--batch", "2x2",
+	"--set", "steps=2", "--dim", "8"}
 
 // Training for less time than XLA compiles is left to the Go backend.
 func TestTrainLight(t *testing.T) {
@@ -198,14 +198,14 @@ func TestRecallOfAGallery(t *testing.T) {
 func TestTrainByLoss(t *testing.T) {
 	store := atWork(t)
 	train := append(smallRun, "--store", store)
-	v := object(t, append(train, "--loss", "proxy-anchor?alpha=32&delta=0.2", "--exchange", "pair=lin-ms", "--proxy-lr",
-		"0.25")...)
+	v := object(t, append(train, "--loss", "proxy-anchor?alpha=32&delta=0.2, pair=lin-ms", "--set",
+		"proxy_lr=0.25")...)
 	spec := v["spec"].(map[string]any)
 	if spec["loss"] != "proxy-anchor?delta=0.2" || spec["exchange"] != "pair=lin-ms" || spec["proxy_lr"] != 0.25 ||
 		spec["rule"] != "" {
 		t.Errorf("spec: %v", spec)
 	}
-	object(t, append(train, "--loss", "ms", "--miner", "ms")...)
+	object(t, append(train, "--loss", "ms, miner ms")...)
 	code, stdout, stderr := invoke(t, "runs", "--store", store)
 	if code != 0 || !strings.Contains(stdout, "loss proxy-anchor?delta=0.2, pair=lin-ms") ||
 		!strings.Contains(stdout, "loss ms, miner ms") {
@@ -215,13 +215,11 @@ func TestTrainByLoss(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"want one of them", []string{"--loss", "ms", "--seed", "1", "--seeds", "1-2"}},
-		{"want --loss NAME", []string{"--exchange", "pair=lin"}},
 		{"there is none of that name", []string{"--loss", "nonsense"}},
-		{"there is none of that name", []string{"--loss", "ms", "--miner", "nonsense"}},
-		{"no pair weight", []string{"--loss", "ms", "--exchange", "pair=nonsense"}},
-		{"has no proxies", []string{"--loss", "ms", "--proxy-lr", "1"}},
-		{"must be a positive number", []string{"--loss", "proxy-nca", "--proxy-lr", "-1"}},
+		{"there is none of that name", []string{"--loss", "ms, miner nonsense"}},
+		{"no pair weight", []string{"--loss", "ms, pair=nonsense"}},
+		{"has no proxies", []string{"--loss", "ms", "--set", "proxy_lr=1"}},
+		{"want a positive number", []string{"--loss", "proxy-nca", "--set", "proxy_lr=-1"}},
 	} {
 		if code, _, stderr := invoke(t, append(train, c.args...)...); code == 0 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: code %d, %s, want %s", c.args, code, stderr, c.want)

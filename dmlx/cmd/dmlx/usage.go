@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -85,15 +85,60 @@ func flagError(cmd *cobra.Command, err error) error {
 	return cli.Usagef("%w; %s --help lists them", err, cmd.CommandPath())
 }
 
-// Cobra has one list of template functions for all commands. The flags of a help text are fitted to a terminal.
-func init() {
-	cobra.AddTemplateFunc("fitted", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(cli.ColumnsOf(os.Stdout)) })
+// groups are the groups of flags in the help of train and reproduce. Other flags stand behind them.
+var groups = []struct {
+	title string
+	flags []string
+}{
+	{"Data", []string{"data", "features", "labels", "test-features", "test-labels", "held-out"}},
+	{"Network", []string{"arch", "weights", "dim", "head"}},
+	{"Objective", []string{"rule", "loss", "add-rule", "add-loss"}},
+	{"Optimization", []string{"preset", "epochs", "batch", "lr", "seeds", "set"}},
+	{"Memory", []string{"jobs", "devices", "keep", "micro-batch"}},
+	{"Cluster", append([]string{"on", "wait"}, ofSlurm...)},
+	{"Output", nil},
 }
 
-// fitFlags lets a command and those below it fit their flags to a terminal.
-func fitFlags(root *cobra.Command) {
-	template := strings.ReplaceAll(root.UsageTemplate(), ".LocalFlags.FlagUsages", "fitted .LocalFlags")
-	root.SetUsageTemplate(strings.ReplaceAll(template, ".InheritedFlags.FlagUsages", "fitted .InheritedFlags"))
+// ofSlurm are the flags that the help shows with --on slurm alone.
+var ofSlurm = []string{"dry-run", "follow", "gres", "max-parallel", "no-probe", "partition", "retries", "sbatch", "time"}
+
+// usages returns the help of a command's flags, in groups if there are many.
+func usages(f *pflag.FlagSet) string {
+	const columns = 120
+	on := f.Lookup("on")
+	if on == nil {
+		return f.FlagUsagesWrapped(columns)
+	}
+	var out strings.Builder
+	in := func(flag *pflag.Flag) int {
+		return max(0, slices.IndexFunc(groups, func(g struct {
+			title string
+			flags []string
+		}) bool {
+			return g.flags == nil || slices.Contains(g.flags, flag.Name)
+		}))
+	}
+	for i, group := range groups {
+		set := pflag.NewFlagSet(group.title, pflag.ContinueOnError)
+		f.VisitAll(func(flag *pflag.Flag) {
+			if in(flag) == i && (on.Value.String() != "" || !slices.Contains(ofSlurm, flag.Name)) {
+				set.AddFlag(flag)
+			}
+		})
+		if set.HasAvailableFlags() {
+			fmt.Fprintf(&out, "%s:\n%s\n", group.title, set.FlagUsagesWrapped(columns))
+		}
+	}
+	return out.String()
+}
+
+// Cobra has one list of template functions for all commands.
+func init() { cobra.AddTemplateFunc("usages", usages) }
+
+// groupFlags lets a command and those below it show their flags by usages.
+func groupFlags(root *cobra.Command) {
+	template := strings.ReplaceAll(root.UsageTemplate(), ".LocalFlags.FlagUsages", "usages .LocalFlags")
+	root.SetUsageTemplate(strings.ReplaceAll(template, ".InheritedFlags.FlagUsages", "usages .InheritedFlags"))
 }
 
 // suggestion returns "; did you mean NAME?" if an error is about the name of a data set and another one is near. The

@@ -34,18 +34,22 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"abacus"}, "dmlx --help lists them"},
 		{exitUsage, []string{"--abacus"}, "unknown flag"},
 		{exitUsage, []string{"train", "minicar"}, `"minicar": data is given by --data, a rule by --rule`},
-		{exitUsage, []string{"train", "--seed", "x"}, "invalid argument"},
+		{exitUsage, []string{"train", "--seeds", "x"}, "want numbers and ranges"},
 		{exitUsage, []string{"train", "--rule", "x"}, `rule "x"`},
 		{exitUsage, []string{"train", "--loss", "x"}, `"x"`},
 		{exitUsage, []string{"train", "--rule", "x", "--features", "none.npy"}, `rule "x"`},
 		{exitUsage, []string{"reproduce", "table3", "--add-loss", "x", "--preset", "paper"}, `loss "x"`},
-		{exitUsage, []string{"train", "--seed", "1", "--seeds", "1-2"}, "want one of them"},
+		{exitUsage, []string{"train", "--epochs", "x"}, "dmlx: epochs: x: want a positive whole number\n"},
+		{exitUsage, []string{"train", "--seeds", "-1"}, "want numbers and ranges"},
+		{exitUsage, []string{"train", "--seed", "-1"}, "--seed is gone: want --seeds, which may be one"},
+		{exitUsage, []string{"train", "--set", "epoch=3"}, "did you mean epochs?"},
+		{exitUsage, []string{"--json"}, "--json alone prints nothing"},
 		{exitUsage, []string{"train", "--rule", "cos/con/con", "--rule", "cos/con/con"}, "is given twice"},
-		{exitUsage, []string{"doctor", "--preset", "x"}, `"x"`},
+		{exitUsage, []string{"lab", "--preset", "x"}, `"x"`},
 		{exitUsage, []string{"recall"}, "embeddings"},
 		{exitUsage, []string{"runs", "show"}, "accepts 1 arg"},
 		{exitUsage, []string{"help", "trian"}, "unknown command"},
-		{exitUsage, []string{"completion", "tcsh"}, "want bash, zsh, fish"},
+		{exitUsage, []string{"completion", "tcsh"}, "tcsh"},
 		// A name that does not exist gets the nearest one; a value that cannot be is wrong too.
 		{exitUsage, []string{"train", "--bacth", "8x8"}, "did you mean --batch?"},
 		{exitUsage, []string{"train", "--rule", "cos/lin/cirr"}, "did you mean cir?"},
@@ -53,12 +57,12 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"train", "--rule", "cos/lin/cir?taou=2"}, "did you mean tau?"},
 		{exitUsage, []string{"train", "--rule", "our"}, "did you mean ours?"},
 		{exitUsage, []string{"train", "--loss", "triplt"}, "did you mean triplet?"},
-		{exitUsage, []string{"train", "--loss", "ms", "--miner", "hrad"}, "did you mean hard?"},
+		{exitUsage, []string{"train", "--loss", "ms, miner hrad"}, "did you mean hard?"},
 		{exitUsage, []string{"train", "--data", "minicr"}, "did you mean minicar?"},
 		{exitUsage, []string{"train", "--arch", "resnet19"}, "did you mean resnet18?"},
 		{exitUsage, []string{"train", "--preset", "quik"}, "did you mean quick?"},
-		{exitUsage, []string{"train", "--dim", "0"}, "must be at least 1"},
-		{exitUsage, []string{"train", "--size", "3"}, "image size is 3"},
+		{exitUsage, []string{"train", "--dim", "0"}, "want a positive whole number"},
+		{exitUsage, []string{"train", "--set", "size=3"}, "image size is 3"},
 		{exitUsage, []string{"data", "verify", "cubb"}, "did you mean CUB?"},
 		{exitUsage, []string{"weights", "get", "resnet5"}, "did you mean resnet50?"},
 		{exitUsage, []string{"reproduce", "tabel2"}, "did you mean table2?"},
@@ -254,35 +258,30 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Results and flags are fitted to a terminal, and are the same as ever in a file or a pipe.
-func TestFitted(t *testing.T) {
-	t.Setenv("DMLX_STORE", t.TempDir())
-	args := []string{"reproduce", "table4", "--cached-only"}
-	_, plain, _ := invoke(t, args...)
-	var out bytes.Buffer
-	a := cli.New(t.Context(), &out, io.Discard)
-	a.Columns = 80
-	root := newRoot(a)
-	root.SetArgs(args)
-	if err := root.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wide := func(s string) (n int) {
-		for line := range strings.Lines(s) {
-			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
-				n++
+// The help of train and reproduce has at most 30 flags, in groups and on lines of at most 120 columns. Those of Slurm
+// are in it where they act.
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	flag := regexp.MustCompile(`(?m)^ +(?:-\w, )?    --?[a-z]`)
+	for _, name := range []string{"train", "reproduce"} {
+		_, help, _ := invoke(t, name, "--help")
+		if n := len(flag.FindAllString(help, -1)); n < 15 || n > 30 {
+			t.Errorf("%s has %d flags:\n%s", name, n, help)
+		}
+		for line := range strings.Lines(help) {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 120 {
+				t.Errorf("%s: %s", name, line)
 			}
 		}
-		return n
-	}
-	if wide(plain) < 10 || wide(out.String()) > 0 {
-		t.Errorf("%d wide lines in a pipe, %d in a terminal", wide(plain), wide(out.String()))
-	}
-	if cli.ColumnsOf(&out) != 0 || cli.ColumnsOf(os.Stderr) < 0 {
-		t.Error("a buffer has the width of a terminal")
-	}
-	if _, help, _ := invoke(t, "reproduce", "--help"); wide(help) < 5 || !strings.Contains(help, "Global Flags:") {
-		t.Errorf("flags in a pipe are fitted:\n%s", help)
+		for _, group := range groups {
+			if !strings.Contains(help, "\n"+group.title+":\n") && group.title != "Data" {
+				t.Errorf("%s has no flags of the group %s:\n%s", name, group.title, help)
+			}
+		}
+		_, there, _ := invoke(t, name, "--on", "slurm", "--help")
+		if strings.Contains(help, "--partition") || !strings.Contains(there, "--partition") {
+			t.Errorf("%s: Slurm's flags: %s", name, there)
+		}
 	}
 }
 

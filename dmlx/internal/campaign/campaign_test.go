@@ -270,13 +270,13 @@ func prepare(t *testing.T) *campaign {
 		"TMPDIR=" + filepath.Join(c.dir, "tmp"), "GOMLX_BACKEND=go", "DMLX_CACHE=" + cache,
 		"DMLX_DATA=" + filepath.Join(c.dir, "data"), "SLURM_ARRAY_TASK_ID=0",
 	}
-	common := []string{"train", "--json", "--preset", "smoke", "--size", "16", "--batch", "2x2", "--epochs", "4",
-		"--steps", "2", "--dim", "8", "--weights", "random"}
+	common := []string{"train", "--json", "--preset", "smoke", "--set", "size=16", "--batch", "2x2", "--epochs", "4",
+		"--set", "steps=2", "--dim", "8", "--weights", "random"}
 	for _, own := range [][]string{
-		{"--data", "minicar", "--rule", "cos/con/con", "--seed", "1"},
-		{"--data", "minicar", "--loss", "proxy-anchor", "--seed", "2"},
+		{"--data", "minicar", "--rule", "cos/con/con", "--seeds", "1"},
+		{"--data", "minicar", "--loss", "proxy-anchor", "--seeds", "2"},
 		{"--data", c.images, "--rule", "cos-orth/lin-ms/cir", "--micro-batch", "2"},
-		{"--data", "inshop", "--allow-partial", "--loss", "ms", "--miner", "ms"},
+		{"--data", "inshop", "--set", "allow_partial=true", "--loss", "ms, miner ms"},
 	} {
 		c.specs = append(c.specs, spec{args: slices.Concat(common, own)})
 	}

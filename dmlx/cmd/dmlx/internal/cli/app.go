@@ -11,10 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
@@ -22,6 +23,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -33,7 +35,6 @@ type App struct {
 	JSON     bool
 
 	Stdout, Stderr io.Writer
-	Columns        int            // Of the terminal that Stdout is; 0 if it is none.
 	Line           *progress.Line // On Stderr.
 
 	ctx    context.Context // Ends when the command is interrupted.
@@ -48,20 +49,18 @@ type App struct {
 // New returns the state of a command that prints to these writers. Its context ends when it is interrupted.
 func New(ctx context.Context, stdout, stderr io.Writer) *App {
 	return &App{ctx: ctx, Stdout: text.Cleaner{Writer: stdout}, Stderr: text.Cleaner{Writer: stderr},
-		Line: progress.New(stderr), Columns: ColumnsOf(stdout)}
+		Line: progress.New(stderr)}
 }
 
-// ColumnsOf returns the width of the terminal that a writer is, or 0 if it is a file or a pipe.
-func ColumnsOf(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return 0
-	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return columns
+// AddPreset adds the flag of the preset. Its value is checked when the preset is loaded.
+func (a *App) AddPreset(f *pflag.FlagSet) {
+	f.StringVar(&a.Preset, "preset", "", "size of data set, network and training: "+strings.Join(presets.Names(), ", ")+
+		", or a TOML file of your own (default quick)")
+}
+
+// AddStore adds the flag of the store of runs.
+func (a *App) AddStore(f *pflag.FlagSet) {
+	f.StringVar(&a.StoreDir, "store", "", "folder of the runs (default: DMLX_STORE, else runs/ in the repository)")
 }
 
 // Logf prints a line on standard error.
@@ -75,12 +74,9 @@ func (a *App) Note(text string) {
 	a.Logf("%s", text)
 }
 
-// Print prints a result: v as one JSON object with --json, else text, which is fitted to a terminal.
+// Print prints a result: v as one JSON object with --json, else text.
 func (a *App) Print(v any, body string) error {
 	if !a.JSON {
-		if a.Columns > 0 {
-			body = text.Fit(body, a.Columns)
-		}
 		_, err := fmt.Fprintln(a.Stdout, body)
 		return err
 	}

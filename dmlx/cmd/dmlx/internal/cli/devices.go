@@ -10,8 +10,7 @@ import (
 
 // AddDevices adds the flag for the number of devices. n becomes 0 if it is not given, and [train.AllDevices] for all.
 func AddDevices(f *pflag.FlagSet, n *int) {
-	f.Var((*deviceCount)(n), "devices", "number of devices, such as GPUs, that share the rows of each batch, or all "+
-		"(default 1); changes nothing but rounding")
+	f.Var((*deviceCount)(n), "devices", "devices, such as GPUs, that share the rows of each batch, or all (default 1)")
 }
 
 // deviceCount is the value of --devices.

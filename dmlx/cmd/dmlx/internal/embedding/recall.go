@@ -13,6 +13,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -127,9 +128,9 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 
 // parseKs reads the K of Recall@K.
 func parseKs(text string) ([]int, error) {
-	numbers, err := cli.ParseNumbers("k", text)
+	numbers, err := presets.ParseNumbers(text)
 	if err != nil {
-		return nil, err
+		return nil, cli.Usagef("--k: %w", err)
 	}
 	var ks []int
 	for _, n := range numbers {

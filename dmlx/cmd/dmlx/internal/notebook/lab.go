@@ -26,6 +26,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/notebooks"
 )
 
@@ -232,6 +233,11 @@ func Lab(a *cli.App) (*lab.Lab, error) {
 		return nil, err
 	}
 	preset := a.Preset
+	if preset != "" {
+		if _, err := presets.Load(preset); err != nil {
+			return nil, cli.Usage(err)
+		}
+	}
 	if filepath.Ext(preset) == ".toml" { // Kernels run in other folders.
 		if preset, err = filepath.Abs(preset); err != nil {
 			return nil, err

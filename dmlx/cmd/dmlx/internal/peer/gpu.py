@@ -48,7 +48,7 @@ TARGET = f"""
     }}
     platform_name: "CUDA" dnn_version_info {{ major: 9 minor: 10 }} runtime_version {{ major: 12 minor: 9 }}
     device_description_str: "{GPU}" """
-# Network, classes and images of a batch, and other flags of `dmlx train`. There are two micro-batches instead of eight:
+# Network, classes and images of a batch, and other settings of `dmlx train`, see as_settings. There are two micro-batches instead of eight:
 # one is measured.
 STEPS = [
     ("resnet18", "8x16", []),
@@ -120,6 +120,18 @@ const PJRT_Api *GetPjrtApi(void) {
 """
 
 
+def as_settings(flags):
+    """Flags of STEPS as dmlx takes them: keys of a preset by --set."""
+    out = iter(flags)
+    for f in out:
+        if f == "--recompute":
+            yield from ("--set", "recompute")
+        elif f in ("--precision", "--lora", "--train-only"):
+            yield from ("--set", f"{f[2:].replace('-', '_')}={next(out)}")
+        else:
+            yield f
+
+
 def output(*command):
     return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
 
@@ -167,7 +179,7 @@ class Recorder:
             flags = flags + ["--devices", str(gpus)]
             command = [self.dmlx, "train", "--data", str(data), "--rule", "ours", "--arch", str(arch)]
             command += [] if str(arch).endswith(".onnx") else ["--weights", "random"]
-            command += ["--size", "224", "--batch", batch, "--store", f"{out}/store", *flags]
+            command += ["--set", "size=224", "--batch", batch, "--store", f"{out}/store", *as_settings(flags)]
             done = subprocess.run(command, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
             if done.returncode:
                 raise SystemExit(f"{' '.join(command)}: {done.stderr}")

@@ -34,14 +34,13 @@ type execution struct {
 // add adds the flags.
 func (x *execution) add(f *pflag.FlagSet) {
 	x.flags = f
-	f.IntVar(&x.Jobs, "jobs", 0, "runs at a time, each in a process of its own (default 0: as many as cores and memory "+
-		"allow)")
+	x.AddStore(f)
+	f.IntVar(&x.Jobs, "jobs", 0, "runs at a time, each in a process of its own (default: as many as cores and memory allow)")
 	cli.AddDevices(f, &x.Devices)
-	f.Var((*cli.ByteSize)(&x.Keep), "keep", "disk space, as in 8GB, to keep the output of the part of a network that is "+
-		"not trained: it is computed once for each image instead of in each step, with the same bits (default: none)")
+	f.Var((*cli.ByteSize)(&x.Keep), "keep", "disk space, as in 8GB, to compute the frozen part of a network once for "+
+		"each image (default: none)")
 	x.on.flags(f)
-	f.StringVar(&x.out, "out", "", "folder for the output: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
-		"and PNG")
+	f.StringVar(&x.out, "out", "", "folder for tables (Markdown, CSV, LaTeX, HTML) and pictures (SVG, PDF, PNG)")
 	x.AddStyle(f)
 }
 

@@ -12,21 +12,20 @@ import (
 )
 
 // addFeatures adds the flags of a head on frozen features.
-func (p *presetFlags) addFeatures(f *pflag.FlagSet) {
+func (p *settingFlags) addFeatures(f *pflag.FlagSet) {
 	f.StringVar(&p.features.Features, "features", "",
-		"train a head on frozen features of any network in place of --data: NumPy file, float [N, F]")
-	f.StringVar(&p.features.Labels, "labels", "", "labels of --features, integers or names [N]: a NumPy file, or a .txt "+
-		"with one a line (default: X.labels.npy beside X.npy)")
+		"frozen features of any network in place of --data, to train a head on: NumPy, float [N, F]")
+	f.StringVar(&p.features.Labels, "labels", "", "labels of --features, [N]: NumPy, or a .txt with one a line (default: "+
+		"X.labels.npy beside X.npy)")
 	f.StringVar(&p.features.TestFeatures, "test-features", "",
-		"features to test on (default: the second half of the classes of --features)")
+		"features to test on (default: the second half of the classes)")
 	f.StringVar(&p.features.TestLabels, "test-labels", "", "labels of --test-features")
-	f.StringVar(&p.head, "head", "linear", "head on --features: linear, or mlp?hidden=512, which adds a hidden layer "+
-		"to it; start (features, whitened or PLDA), rate and steps are chosen on held-out classes, so that a head falls "+
-		"below the features at most by chance; linear?start=random chooses none of them and may end far below the features")
+	f.StringVar(&p.head, "head", "linear", "head on --features: linear or mlp?hidden=512, whose start, rate and steps "+
+		"are chosen on held-out classes; linear?start=random chooses none of them")
 }
 
 // checkFeatures returns an error if the flags of features are incomplete, or contradict others.
-func (p *presetFlags) checkFeatures(a *cli.App, f *pflag.FlagSet) error {
+func (p *settingFlags) checkFeatures(a *cli.App, f *pflag.FlagSet) error {
 	if p.features.Features == "" {
 		for _, name := range []string{"labels", "test-features", "test-labels", "head"} {
 			if f.Changed(name) {
@@ -48,18 +47,18 @@ func (p *presetFlags) checkFeatures(a *cli.App, f *pflag.FlagSet) error {
 	if (p.features.TestFeatures == "") != (p.features.TestLabels == "") {
 		return cli.Usagef("--test-features and --test-labels belong together: want both, or neither")
 	}
-	for _, name := range []string{"data", "arch", "weights", "size", "allow-partial", "skip-bad", "crop-boxes",
-		"precision", "augment", "freeze-bn"} {
-		if f.Changed(name) {
-			return cli.Usagef("--%s belongs to images, and --features has none: want one of them", name)
+	for _, name := range []string{"data", "arch", "weights", "size", "allow_partial", "skip_bad", "crop_boxes",
+		"precision", "augment", "freeze_bn"} {
+		if p.sets(name) || name == "data" && f.Changed(name) {
+			return cli.Usagef("%s belongs to images, and --features has none: want one of them", name)
 		}
 	}
 	if h, err := heads.Parse(p.head); err != nil {
 		return cli.Usage(err)
 	} else if h.Start != "" {
-		for _, name := range []string{"lr", "proxy-lr"} {
-			if f.Changed(name) {
-				return cli.Usagef("--%s: the rate of the head %s is chosen on held-out classes: want --head %q", name, h,
+		for _, name := range []string{"lr", "proxy_lr"} {
+			if p.sets(name) || name == "lr" && f.Changed(name) {
+				return cli.Usagef("%s: the rate of the head %s is chosen on held-out classes: want --head %q", name, h,
 					heads.Head{Hidden: h.Hidden}.String())
 			}
 		}

@@ -55,6 +55,8 @@ first is trained.
 and " = " before a rule or loss label its row; formulas stand between dollar signs. These tables and figures take some:
 ` + text.Wrap(paper.TakingRows()) + `
 
+--set fine_grained=DIR and --set coarse_grained=DIR put your data sets in the roles of the paper's CAR and In-shop.
+
 The flags of dmlx train change the setting of all runs, and so does a preset of your own in a TOML file. The tables and
 the names of their files then say what differs from the preset:
   # mine.toml, for --preset mine.toml
@@ -73,7 +75,7 @@ once. The run store must be in a folder that the cluster's nodes share.`,
 			"  dmlx reproduce all --cached-only\n" +
 			"  dmlx reproduce ledger --table 3 --table 7 --verdict contradicted\n" +
 			"  dmlx reproduce table3 --add-rule 'Ours = cos/lin/cir?tau=2' --add-loss ms\n" +
-			"  dmlx reproduce table4 --options tau=2 --batch 16x4 --seeds 1-5\n" +
+			"  dmlx reproduce table4 --set options=tau=2 --batch 16x4 --seeds 1-5\n" +
 			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
 		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: append(paper.Names(), everything),
@@ -84,13 +86,8 @@ once. The run store must be in a folder that the cluster's nodes share.`,
 		`"Ours = cos/lin/cir"; may be repeated`)
 	f.StringArrayVar(&r.losses, "add-loss", nil,
 		`loss as a row of your own, as in "ms, miner ms"; may be repeated`)
-	f.StringVar(&r.set.settings.FineGrained, "fine-grained", "",
-		"fine-grained data set, or folder of images, instead of the paper's CAR (default: the preset's)")
-	f.StringVar(&r.set.settings.CoarseGrained, "separated", "",
-		"coarse-grained data set, or folder of images, instead of the paper's In-shop, or none (default: the preset's)")
-	r.set.add(f)
-	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 " +
-		"(default: the preset's for each rule or loss)"
+	r.set.add(a, f)
+	f.Lookup("lr").Usage = "learning rate, or several for the sweeps of Tables 6 to 8 (default: the preset's for each)"
 	f.StringArrayVar(&r.entries.Places, "table", nil, `show these entries of the ledger: "3", "Figures", "Claims" or `+
 		`"Claim, §6"; may be repeated, like --verdict, --data and --evidence`)
 	f.StringArrayVar(&r.verdicts, "verdict", nil, `show the entries of the ledger with this verdict: "contradicted", …`)

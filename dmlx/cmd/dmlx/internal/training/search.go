@@ -22,7 +22,7 @@ func NewSearch(a *cli.App) *cobra.Command {
 	x := execution{App: a}
 	var q inspect.SearchRequest
 	var sampler string
-	var pf presetFlags
+	var pf settingFlags
 	names, about := search.Names()
 	var list strings.Builder
 	for i, name := range names {
@@ -48,7 +48,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if q.Preset, err = pf.preset(a); err != nil {
+			if q.Preset, _, err = pf.preset(a); err != nil {
 				return err
 			}
 			if q.Budget.Trials < 1 && cmd.Flags().Changed("trials") || q.Budget.Hours <= 0 && cmd.Flags().Changed("hours") {
@@ -90,7 +90,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 	f.Uint64Var(&q.Seed, "seed", 1, "seed of the proposals and of the trials' runs")
 	f.IntVar(&q.Bracket, "bracket", 8, "trials in a bracket")
 	f.IntVar(&q.HeldOut, "held-out", 4, "hold out every n-th training class")
-	pf.add(f)
+	pf.add(a, f)
 	x.add(f)
 	cmd.AddCommand(newSearchShow(a), newSearchRates(a))
 	return cmd

@@ -52,7 +52,7 @@ continues where it was.`,
 	f.IntVar(&s.heldOut, "held-out", 4, "hold out every n-th training class")
 	f.IntVar(&s.wider, "wider", 3, "times that the grid may grow; 0 keeps it")
 	f.StringVar(&s.file, "write", "", "preset to write the rates to, a file whose name ends in .toml")
-	s.set.add(f)
+	s.set.add(a, f)
 	f.Lookup("lr").Usage = "learning rates to try, at least two, as in 0.1,0.3,1"
 	s.execution.add(f)
 	return cmd

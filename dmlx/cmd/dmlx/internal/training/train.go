@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	lossnames "github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
@@ -24,10 +25,8 @@ import (
 type training struct {
 	execution
 	objectiveFlags
-	set            settingFlags
-	data, exchange string
-	proxyLR        float64
-	seed           uint64
+	set  settingFlags
+	data string
 
 	preset     presets.Preset // Set by plan, as what follows.
 	seeds      []uint64
@@ -53,13 +52,16 @@ Rules: direction/pair/triplet[+mask], or one of
 ` + text.Wrap(dmlx.Aliases()) + `
 Losses (dmlx dissect --list describes them):
 ` + text.Wrap(lossnames.Names()) + `
-Parts of a loss that --exchange replaces: direction, pair and triplet, with their names in a rule. A miner and parts may
-also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
-		Example: "  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1\n" +
-			"  dmlx train --data minicar --loss \"ms?beta=40\" --miner ms\n" +
-			"  dmlx train --data minishop --loss proxy-anchor --exchange pair=lin-ms\n" +
-			"  dmlx train --data photos/ --arch vit.onnx --train-only 'blocks\\.11|norm' --augment flip --keep 8GB\n" +
-			"  dmlx train --data photos/ --arch vit.onnx --lora 'attn\\.qkv\\.weight:8' --lr 0.01\n" +
+A miner may follow a rule or loss, and parts that replace a loss's own, by their names in a rule: direction, pair and
+triplet, as in "ms, miner ms, pair=lin-ms". Miners: ` + strings.Join(miners.Names(), ", ") + `.
+
+--set sets a key of a preset's file, as in --set optimizer=adam --set 'train_only=layer4'. The keys are
+` + text.Wrap(presets.Keys()),
+		Example: "  dmlx train --data minicar --rule cos-orth/lin-ms/cir\n" +
+			"  dmlx train --data minicar --loss \"ms?beta=40, miner ms\"\n" +
+			"  dmlx train --data minishop --loss \"proxy-anchor, pair=lin-ms\"\n" +
+			"  dmlx train --data photos/ --arch vit.onnx --set 'train_only=blocks\\.11|norm' --set augment=flip --keep 8GB\n" +
+			"  dmlx train --data photos/ --arch vit.onnx --set 'lora=attn\\.qkv\\.weight:8' --lr 0.01\n" +
 			"  dmlx train --rule cos/con/con --rule cos/lin/cir --loss ms --seeds 1-5 --out compared/\n" +
 			"  dmlx train --data photos/ --rule 'cos/lin/cir?tau=0.5,1,2,4' --seeds 1-3 --out over-tau/",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -74,13 +76,9 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 	f.StringVar(&t.data, "data", "minicar", "data set, or a folder of images")
 	f.StringArrayVar(&t.rules, "rule", nil, "gradient rule; may be repeated (default cos/con/con)")
 	f.StringArrayVar(&t.losses, "loss", nil,
-		`loss; parameters that differ from the published ones follow a "?": "ms?beta=40"; may be repeated`)
-	f.StringVar(&t.exchange, "exchange", "",
-		`replace parts of the losses: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
-	f.Float64Var(&t.proxyLR, "proxy-lr", 0, "learning rate of a loss's proxies (default: the preset's for the loss)")
-	f.Uint64Var(&t.seed, "seed", 1, "seed of the last layer, the batches, the augmentation and the proxies")
-	t.set.add(f)
-	f.Lookup("seeds").Usage = "several seeds in place of --seed, as in 1-5 or 1,3,8"
+		`loss, with a miner and exchanged parts if you like: "ms?beta=40, miner ms, pair=lin-ms"; may be repeated`)
+	t.set.add(a, f)
+	f.Lookup("seeds").Usage = "seeds, as in 1-5 or 1,3,8 (default: 1)"
 	f.BoolVar(&t.IgnoreBundled, "no-bundled", false,
 		"with several runs: train again those that are bundled with the program, without their curves")
 	f.BoolVar(&t.CachedOnly, "cached-only", false, "with several runs: train nothing, compare those that are there")
@@ -153,7 +151,6 @@ func (t *training) run(ctx context.Context) error {
 
 // plan sets the preset, the seeds and the objectives.
 func (t *training) plan() (err error) {
-	given := t.flags.Changed
 	if t.objectives, err = t.parse(false); err != nil {
 		return err
 	}
@@ -167,27 +164,11 @@ func (t *training) plan() (err error) {
 		return cli.Usagef("--lr has %d learning rates: want one; dmlx reproduce table7 and dmlx search compare rates",
 			len(t.set.lr))
 	}
-	if given("seed") && t.seeds != nil {
-		return cli.Usagef("--seed and --seeds are both given: want one of them")
-	}
 	if t.seeds == nil {
-		t.seeds = []uint64{t.seed}
-	}
-	if len(t.losses) == 0 && (given("exchange") || given("proxy-lr")) {
-		return cli.Usagef("--exchange and --proxy-lr belong to a loss: want --loss NAME")
+		t.seeds = []uint64{1}
 	}
 	if len(t.objectives) == 0 {
 		t.objectives = []presets.Objective{{}}
-	}
-	for i := range t.objectives {
-		if at := &t.objectives[i]; !at.IsRule() {
-			if at.Exchange != "" && t.exchange != "" {
-				return cli.Usagef("%s and --exchange %s: want one of them", at, t.exchange)
-			}
-			if at.Objective, err = at.WithExchange(cmp.Or(at.Exchange, t.exchange)); err != nil {
-				return cli.Usage(err)
-			}
-		}
 	}
 	if t.preset.Base.HasFeatures() {
 		t.data = t.preset.Base.Data
@@ -203,9 +184,6 @@ func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
 			spec, err := p.ObjectiveSpec(t.data, objective, seed)
 			if err != nil {
 				return nil, err
-			}
-			if t.flags.Changed("proxy-lr") && spec.Loss != "" {
-				spec.ProxyLR = t.proxyLR
 			}
 			text := fmt.Sprintf("%s with seed %d", spec.Objective, spec.Seed)
 			if seen[text] {
