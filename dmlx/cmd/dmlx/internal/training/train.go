@@ -53,7 +53,8 @@ Rules: direction/pair/triplet[+mask], or one of
 Losses (dmlx dissect --list describes them):
 ` + text.Wrap(lossnames.Names()) + `
 A miner may follow a rule or loss, and parts that replace a loss's own, by their names in a rule: direction, pair and
-triplet, as in "ms, miner ms, pair=lin-ms". Miners: ` + strings.Join(miners.Names(), ", ") + `.
+triplet, as in "ms, miner ms, pair=lin-ms". The miners are
+` + text.Wrap(miners.Names()) + `
 
 --set sets a key of a preset's file, as in --set optimizer=adam --set 'train_only=layer4'. The keys are
 ` + text.Wrap(presets.Keys()),
