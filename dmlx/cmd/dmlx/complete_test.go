@@ -36,7 +36,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"train", "--loss", "proxy-"}, "proxy-nca proxy-nca++ proxy-anchor"},
 		{[]string{"train", "--data", "minic"}, "minicar"},
 		{[]string{"train", "--arch", "resnet"}, "resnet18 resnet50"},
-		{[]string{"train", "--rule", "cos/lin/"}, "cos/lin/con cos/lin/cos cos/lin/cir"},
+		{[]string{"train", "--rule", "cos/lin/cir"}, "cos/lin/cir cos/lin/cir+sc1 cos/lin/cir+sc2"},
 		{[]string{"train", "--set", "rec"}, "recompute="},
 		{[]string{"reproduce", "figure"}, "figure1 figure4 figure5"},
 		{[]string{"data", "get", ""}, "cub cars sop inshop"},

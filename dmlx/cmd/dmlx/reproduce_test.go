@@ -71,7 +71,7 @@ func TestReproduceOwnData(t *testing.T) {
 		"--set", "fine_grained=minishop", "--set", "coarse_grained=minicar", "--cached-only")
 	cells := v["tables"].([]any)[0].(map[string]any)["cells"].([]any)
 	if len(cells) != 8 || cells[0].(map[string]any)["data"] != "minishop" ||
-		cells[1].(map[string]any)["data"] != "minicar" {
+		cells[4].(map[string]any)["data"] != "minicar" {
 		t.Errorf("%v", cells)
 	}
 	none := filepath.Join(t.TempDir(), "none")
