@@ -84,10 +84,12 @@ func gpuLines(t *testing.T) []string {
 	}
 	whole, recomputed, micro := of("resnet50, B=512, bf16"), of("resnet50, B=512, bf16, recomputed"),
 		of("resnet50, B=128, bf16, of a micro-batch of")
-	out = append(out, fmt.Sprintf("whole, `--set recompute` | %.1f, %.1f GB | %.0f, %.0f GB | %.0f GB whole | %.0f GB whole |",
+	out = append(out, fmt.Sprintf("whole, `--set recompute` | %.1f, %.1f GB | %.0f, %.0f GB | %.0f GB whole | "+
+		"%.0f GB whole |",
 		whole[0], recomputed[0], whole[1], recomputed[1], whole[4], whole[6]),
 		fmt.Sprintf("the gradient of a micro-batch | %.1f GB | %.1f GB | | |", micro[1], micro[2]))
-	for name, prefix := range map[string]string{"whole": "resnet50, bf16", "`--set recompute`": "resnet50, bf16, recomputed"} {
+	for name, prefix := range map[string]string{"whole": "resnet50, bf16",
+		"`--set recompute`": "resnet50, bf16, recomputed"} {
 		line := "| " + name
 		for _, gpus := range []string{"1", "2", "4", "8"} {
 			line += fmt.Sprintf(" | %.1f GB", of(prefix + " " + gpus)[0])

@@ -146,7 +146,8 @@ A smoke run is one on the Go backend; "smoke run, xla", and "smoke run" before c
 	s.WriteString(`
 ## Measure your machine
 
-In a clone of the repository, ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench 'Step|ResNet|Input|Recall'`" + ` measures steps, images and recall, and
+In a clone of the repository, ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench 'Step|ResNet|Input|Recall'`" + `
+measures steps, images and recall, and
 ` + "`go test ./dmlx/cmd/dmlx -run '^$' -bench 'Losses|Step' -peer PYTHON`" + ` measures what the tables above
 have, beside the libraries of a Python interpreter. Other benchmarks:
 

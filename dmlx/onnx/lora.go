@@ -153,7 +153,7 @@ func (l LoRA) matchesSome(n *Network) error {
 		}
 	}
 	if len(names) == 0 {
-		return errors.New("the network has no weights of two axes for low-rank matrices: train some weights by --set train_only=…")
+		return errors.New("the network has no weights of two axes for low-rank matrices: train some by --set train_only=…")
 	}
 	hint := "such as " + strings.Join(names[:min(3, len(names))], ", ")
 	if near := errs.Nearest(strings.ReplaceAll(l.Weights.String(), `\`, ""), ends); near != "" {

@@ -28,8 +28,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
-// With DMLX_TEST_STEPS this test program takes steps on the batches of files, by the flags of takeSteps. Programs beside
-// it compare them with PyTorch's: parity.py and options.py of dmlx/cmd/dmlx/internal/peer, and wholerun.py of dmlx/paper:
+// With DMLX_TEST_STEPS this test program takes steps on the batches of files, by the flags of takeSteps. Other programs
+// compare them with PyTorch's: parity.py and options.py of dmlx/cmd/dmlx/internal/peer, and wholerun.py of dmlx/paper:
 //
 //	go test -c -o train.test ./dmlx/train
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 func takeSteps(args []string) error {
 	f := flag.NewFlagSet("steps", flag.ContinueOnError)
 	arch := f.String("arch", "", "backbone, or the .onnx file of a network")
-	start := f.String("weights", "", "initial weights with the last layer, fc: a safetensors file with the network's names")
+	start := f.String("weights", "", "initial weights with the last layer, fc: a safetensors file")
 	pixels := f.String("pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
 	labels := f.String("labels", "", "labels of the batches, int64 [K, B] (.npy)")
 	rule := f.String("rule", "cos/con/con", "gradient rule")

@@ -101,7 +101,8 @@ func (s *session) input(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.reportValues("batch copied to the device, and its sum back", fmt.Sprintf("B=%d, %d px", batch, photoSide), "ms", times...)
+	s.reportValues("batch copied to the device, and its sum back", fmt.Sprintf("B=%d, %d px", batch, photoSide), "ms",
+		times...)
 	return nil
 }
 

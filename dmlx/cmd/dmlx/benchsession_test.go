@@ -44,8 +44,8 @@ func (s *session) reportValues(name, size, unit string, values ...float64) {
 	s.report(measured(name, size, unit, values...))
 }
 
-// repeatCalls times f for about two seconds and at least five times, after a first call that does not count. If the session
-// is small, or the first call takes more than ten seconds, it is the only one and counts.
+// repeatCalls times f for about two seconds and at least five times, after a first call that does not count. If the
+// session is small, or the first call takes more than ten seconds, it is the only one and counts.
 func (s *session) repeatCalls(ctx context.Context, f func() error) (milliseconds []float64, err error) {
 	first := time.Now()
 	if err := f(); err != nil {

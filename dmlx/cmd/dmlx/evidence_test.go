@@ -156,9 +156,9 @@ func rates() evidence {
 					"--rule", "euc/con/con", "--write", ratesFile())
 			}
 			return onPhotographs(small, "search", "rates", "--preset", "../../paper/photographs.toml", "--data",
-				*evidencePhotos, "--set", "train_only=.", "--lr", "0.02,0.06,0.2", "--wider", "0", "--held-out", "4", "--seeds", "1",
-				"--write", ratesFile(), "--rule", "euc/con/con", "--rule", "cos/con/con", "--rule", "euc-orth/con/con", "--rule",
-				"cos-orth/con/con")
+				*evidencePhotos, "--set", "train_only=.", "--lr", "0.02,0.06,0.2", "--wider", "0", "--held-out", "4",
+				"--seeds", "1", "--write", ratesFile(), "--rule", "euc/con/con", "--rule", "cos/con/con",
+				"--rule", "euc-orth/con/con", "--rule", "cos-orth/con/con")
 		}}
 }
 
@@ -179,8 +179,9 @@ func table2(whole bool, seeds string, expected time.Duration, rehearsed bool) ev
 			return nil, "other runs of a check that is rehearsed"
 		case small:
 			return onPhotographs(small, "reproduce", "table2", "--no-bundled", "--seeds", seeds, "--lr", "0.01",
-				"--set", "fine_grained=minicar", "--set", "coarse_grained=none", "--write-bundled", scratchPlace+"/table2.json", "--keep",
-				"1GB", "--set", `train_only=blocks\.6\.|conv_head|^bn2`, "--set", "augment=flip") // As in photographs.toml.
+				"--set", "fine_grained=minicar", "--set", "coarse_grained=none", "--write-bundled",
+				scratchPlace+"/table2.json", "--keep", "1GB", "--set", `train_only=blocks\.6\.|conv_head|^bn2`,
+				"--set", "augment=flip") // As in photographs.toml.
 		case err != nil:
 			return nil, "no rates were chosen"
 		}
@@ -876,7 +877,8 @@ func BenchmarkEvidenceParity(b *testing.B) {
 		b.Fatal(err)
 	}
 	arch, precision, _ := strings.Cut(*evidenceOf, " ")
-	flags := fmt.Sprintf("parity --backends '%s' --dmlx \"%s\" --steps-by \"'%s'\" --arch %s --rules cos-orth/lin-ms/cir --precision '%s'",
+	flags := fmt.Sprintf("parity --backends '%s' --dmlx \"%s\" --steps-by \"'%s'\" --arch %s "+
+		"--rules cos-orth/lin-ms/cir --precision '%s'",
 		cmp.Or(os.Getenv("GOMLX_BACKEND"), "xla"), thisCommand(), stepsProgram(b), arch, precision)
 	switch {
 	case testing.Short():
@@ -917,7 +919,8 @@ func stepsProgram(b *testing.B) string {
 		return path
 	}
 	path = filepath.Join(b.TempDir(), "train.test")
-	if out, err := exec.CommandContext(b.Context(), "go", "test", "-c", "-o", path, "../../train").CombinedOutput(); err != nil {
+	build := exec.CommandContext(b.Context(), "go", "test", "-c", "-o", path, "../../train")
+	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
 	return path

@@ -75,7 +75,8 @@ func TestReproduceOwnData(t *testing.T) {
 		t.Errorf("%v", cells)
 	}
 	none := filepath.Join(t.TempDir(), "none")
-	if code, _, stderr := invoke(t, "reproduce", "table2", "--preset", "smoke", "--set", "coarse_grained="+none); code != 1 ||
+	code, _, stderr := invoke(t, "reproduce", "table2", "--preset", "smoke", "--set", "coarse_grained="+none)
+	if code != 1 ||
 		!strings.Contains(stderr, none) || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("code %d, %q", code, stderr)
 	}

@@ -178,7 +178,7 @@ func TestRecallOfAGallery(t *testing.T) {
 		"no class has the 99":          {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
 		"no such file; use pretrained": {"train", "--weights", file("none")},
 		"figure2.ipynb":                {"reproduce", "figure2"},
-		"epochs is 0":                  {"train", "--data", file("none"), "--epochs", "0"}, // Checked before the folder.
+		"epochs: 0":                    {"train", "--data", file("none"), "--epochs", "0"}, // Checked before the folder.
 		"--epochs 0":                   {"pretrain", "--epochs", "0"},
 		"G.npy cannot be": {"gradient", "--embeddings", file("q.npy"), "--labels", file("ql.npy"), "--out",
 			file("none/G.npy")},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -70,7 +71,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !is {
 		return cli.Usage(err)
 	}
-	if instead := formerFlags[unknown.GetSpecifiedName()]; instead != "" {
+	instead := formerFlags[unknown.GetSpecifiedName()]
+	flag := regexp.MustCompile("--([a-z]+)").FindStringSubmatch(instead)
+	if instead != "" && (flag == nil || cmd.Flags().Lookup(flag[1]) != nil) { // This command has what stands in its place.
 		return cli.Usagef("--%s is gone: %s", unknown.GetSpecifiedName(), instead)
 	}
 	var names []string
@@ -95,12 +98,12 @@ var groups = []struct {
 	{"Objective", []string{"rule", "loss", "add-rule", "add-loss"}},
 	{"Optimization", []string{"preset", "epochs", "batch", "lr", "seeds", "set"}},
 	{"Memory", []string{"jobs", "devices", "keep", "micro-batch"}},
-	{"Cluster", append([]string{"on", "wait"}, ofSlurm...)},
+	{"Cluster", append([]string{"on"}, ofSlurm...)},
 	{"Output", nil},
 }
 
 // ofSlurm are the flags that the help shows with --on slurm alone.
-var ofSlurm = []string{"dry-run", "follow", "gres", "max-parallel", "no-probe", "partition", "retries", "sbatch", "time"}
+var ofSlurm = []string{"dry-run", "gres", "max-parallel", "partition", "sbatch", "time", "wait"}
 
 // usages returns the help of a command's flags, in groups if there are many.
 func usages(f *pflag.FlagSet) string {

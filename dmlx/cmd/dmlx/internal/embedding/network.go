@@ -69,7 +69,7 @@ func newWeightsInfo(a *cli.App) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&options.TrainOnly, "train-only", "", "count what train --set train_only=… would train")
 	cmd.Flags().StringVar(&options.Freeze, "freeze", "", "count what train --set freeze=… would leave")
-	cmd.Flags().StringVar(&options.LoRA, "lora", "", "also count the low-rank matrices that train --set lora=… would train")
+	cmd.Flags().StringVar(&options.LoRA, "lora", "", "also count the matrices that train --set lora=… would train")
 	cmd.Flags().IntVar(&size, "size", 0, "side of the images in pixels (default: the file's)")
 	return cmd
 }

@@ -139,7 +139,7 @@ func newWeightsPEFT(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peft {FILE | RUN} --out DIR",
 		Short: "Export the low-rank matrices of train --set lora=… as an adapter that PEFT loads",
-		Long: `Export the low-rank matrices that train --set lora=… has trained, without the network: adapter_model.safetensors and
+		Long: `Export the low-rank matrices that train has by --set lora=…, without the network: adapter_model.safetensors and
 adapter_config.json, for peft.PeftModel.from_pretrained(model, DIR) on the PyTorch model that was exported to ONNX.
 Matrices beside several parts of a fused weight become one pair of a higher rank, with zeros: the same network.
 The last layer and weights of train_only are not in it: dmlx weights onnx exports all, merged.`,

@@ -35,7 +35,7 @@ type execution struct {
 func (x *execution) add(f *pflag.FlagSet) {
 	x.flags = f
 	x.AddStore(f)
-	f.IntVar(&x.Jobs, "jobs", 0, "runs at a time, each in a process of its own (default: as many as cores and memory allow)")
+	f.IntVar(&x.Jobs, "jobs", 0, "runs at a time, each in a process (default: as many as cores and memory allow)")
 	cli.AddDevices(f, &x.Devices)
 	f.Var((*cli.ByteSize)(&x.Keep), "keep", "disk space, as in 8GB, to compute the frozen part of a network once for "+
 		"each image (default: none)")

@@ -60,7 +60,7 @@ func (s *settingFlags) add(a *cli.App, f *pflag.FlagSet) {
 	} {
 		f.Var(setting{&s.keys, of.key}, of.key, of.usage)
 	}
-	f.Var(setting{to: &s.keys}, "set", "any key of a preset's file, as in schedule=cosine or precision=bf16; may be repeated")
+	f.Var(setting{to: &s.keys}, "set", "any key of a preset's file, as in schedule=cosine; may be repeated")
 }
 
 // preset returns the preset of --preset, by name or file and by default quick, with the settings of the flags, and the
