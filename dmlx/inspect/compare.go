@@ -58,12 +58,9 @@ func CompareResults(store *runs.Store, results []*runs.Result) *Comparison {
 
 // Report returns the parts of a comparison: "metrics", final measures with their deviations over seeds; "curves", their
 // training; "over-tau" and so on, Recall@1 over each parameter of a rule or loss by which groups differ; and for two
-// groups or more "tests", whether they differ from the first group by more than seeds do, and
-// "clouds", "clouds-2" and so on, the places of the triplet diagram where they have other triplets than the first:
-// three groups or more with a figure over a parameter have none, since that shows them all. A part without its data, as
-// for bundled results, fails when it is shown and says why. open returns the backend where triplets of a test set have
-// to be found.
-func (c *Comparison) Report(ctx context.Context, open func() (*train.Trainer, error)) (*report.Report, error) {
+// groups or more "tests", whether they differ from the first group by more than seeds do. A part without its data,
+// as for bundled results, fails when it is shown and says why.
+func (c *Comparison) Report() (*report.Report, error) {
 	r := &report.Report{Name: "compare", Title: "Runs side by side", Results: slices.Concat(c.Groups...),
 		Provenance: c.Provenance}
 	r.Runs = len(r.Results)
@@ -81,15 +78,7 @@ func (c *Comparison) Report(ctx context.Context, open func() (*train.Trainer, er
 		add("tests", tests)
 	}
 	add("curves", orWhy(c.Curves()))
-	over := c.OverParameters()
-	r.Parts = append(r.Parts, over...)
-	for i := 1; i < len(c.Groups) && (len(over) == 0 || len(c.Groups) == 2); i++ {
-		name := "clouds"
-		if i > 1 {
-			name = fmt.Sprintf("clouds-%d", i)
-		}
-		add(name, orWhy(c.Densities(ctx, open, i)))
-	}
+	r.Parts = append(r.Parts, c.OverParameters()...)
 	return r, nil
 }
 
@@ -394,28 +383,6 @@ func (c *Comparison) linesOver(name string, byRate bool) (lines []figures.Parame
 	}
 	slices.Sort(rates)
 	return lines, slices.Compact(rates)
-}
-
-// Densities draws the places of the triplet diagram where the i-th group has other triplets than the first. open
-// returns the backend where triplets of a test set have to be found.
-func (c *Comparison) Densities(ctx context.Context, open func() (*train.Trainer, error), i int) (*figures.Figure,
-	error) {
-	last, test := figures.DensityPair{Title: "last 5 epochs"}, figures.DensityPair{Title: "whole test set"}
-	for k, g := range [][]*runs.Result{c.Groups[0], c.Groups[i]} {
-		var lasts, tests []runs.TripletDensity
-		for _, run := range g {
-			l, t, err := c.store.Densities(ctx, open, run.Hash)
-			if err != nil {
-				return nil, presets.WithCommand(err)
-			}
-			lasts, tests = append(lasts, l), append(tests, t)
-			last.Nearer[k] += 100 * l.Violations / float64(len(g))
-			test.Nearer[k] += 100 * t.Violations / float64(len(g))
-		}
-		of := func(p *figures.DensityPair) *figures.Density { return []*figures.Density{&p.First, &p.Second}[k] }
-		of(&last).Counts, of(&test).Counts = runs.Pooled(lasts), runs.Pooled(tests)
-	}
-	return figures.DensityDifference(c.Provenance, c.Names[0], c.Names[i], last, test)
 }
 
 // groupNames returns names that tell groups of runs apart: their rules, and what else differs.

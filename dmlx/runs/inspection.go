@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -18,7 +17,6 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // Inspection is a finished run with its test images and their embeddings.
@@ -279,53 +277,4 @@ func (l *Inspection) Plane() (*Plane, error) {
 	m := len(l.Queries.Labels)
 	p.Queries, p.Gallery = points[:m:m], points[m:]
 	return p, nil
-}
-
-// Densities returns the densities of the triplets of a finished run: those of the last five epochs of training, and
-// those of the whole test set. They come from its [Histograms] if there are any, or else from its directory. choose
-// opens the backend; it is called only in the second case.
-func (s *Store) Densities(
-	ctx context.Context, choose func() (*train.Trainer, error), hash string,
-) (last, test TripletDensity, err error) {
-	r, err := s.finished(hash)
-	if err != nil {
-		return last, test, err
-	}
-	if r.Bundled {
-		bundled, err := bundledHistograms()
-		if err != nil {
-			return last, test, err
-		}
-		if p := bundled[hash]; p != nil {
-			return p.Last, p.Test, nil
-		}
-		return last, test, s.onlyBundled(r, "triplets")
-	}
-	p, _, err := s.histograms(r.Hash, r.Spec)
-	if err != nil {
-		return last, test, err
-	}
-	if p != nil {
-		return p.Last, p.Test, nil
-	}
-	sap, san, err := s.Triplets(hash)
-	if err != nil {
-		return last, test, err
-	}
-	if len(sap) == 0 {
-		return last, test, fmt.Errorf("run %s has no triplets in %s", hash, filepath.Join(s.Path(hash), train.TripletsDir))
-	}
-	queries, gallery, err := s.Embeddings(hash)
-	if err != nil {
-		return last, test, err
-	}
-	trainer, err := choose()
-	if err != nil {
-		return last, test, err
-	}
-	m, err := retrieval.Evaluate(ctx, trainer.Backend, queries, gallery, nil)
-	if err != nil {
-		return last, test, fmt.Errorf("run %s: %w", hash, err)
-	}
-	return newTripletDensity(sap, san), newTripletDensity(m.NearestPositive, m.NearestNegative), nil
 }

@@ -53,10 +53,6 @@ func TestLook(t *testing.T) {
 		if queries != r.Queries || math.Abs(float64(right)/float64(queries)-r.Recall[1]) > 1e-12 {
 			t.Errorf("%s: %d of %d found, the run has %d queries and R@1 %g", data, right, queries, r.Queries, r.Recall[1])
 		}
-		last, test, err := s.Densities(t.Context(), func() (*train.Trainer, error) { return goBackend(), nil }, r.Hash)
-		if err != nil || last.Triplets == 0 || test.Triplets != r.Queries || test.Overlap != r.Overlap {
-			t.Errorf("%s: densities of %d and %d triplets, %v", data, last.Triplets, test.Triplets, err)
-		}
 		p, err := l.Plane()
 		if err != nil || len(p.Queries) != l.Set.Test.N || (len(p.Gallery) > 0) != (data == "minishop") ||
 			p.Share[0] < p.Share[1] || p.Share[0]+p.Share[1] > 1+1e-12 {

@@ -38,7 +38,7 @@ func TestLookIntoRuns(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"look-" + runs[2] + "-map.html", "look-" + runs[2] + "-neighbours.png",
-		"compare-curves.pdf", "compare-clouds.svg", "compare-tests.tex"} {
+		"compare-curves.pdf", "compare-tests.tex"} {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,13 +123,9 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results
 	if out == "" && !tested && len(results) <= mostColumns {
 		return a.Print(v, body) // No group has several seeds.
 	}
-	open := a.Backend
-	if out == "" {
-		open = func() (*train.Trainer, error) { return nil, errors.New("pictures need --out") }
-	}
 	c := inspect.CompareResults(store, results)
 	c.References = references
-	r, err := c.Report(ctx, open)
+	r, err := c.Report()
 	if err != nil {
 		return err
 	}
