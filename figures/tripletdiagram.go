@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	ximage "golang.org/x/image/draw"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -34,9 +35,6 @@ const (
 	HuePull
 	HuePush
 )
-
-// finite reports whether a value can be drawn.
-func finite[T float32 | float64](v T) bool { return v-v == 0 }
 
 // notFinite returns the index of the first value that cannot be drawn, −1 without one.
 func notFinite[T float32 | float64](values []T) int {
@@ -165,7 +163,7 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 	low, high := d.Field.bounds()
 	p := newPlot(d.Field.Title, "", "")
 	squareAxes(p, low, high, roundStep((high-low)/4))
-	p.Add(field{d.Field, d.Field.side(), b, d.Triplets})
+	p.Add(field{d.Field, d.Field.side(), b})
 	if len(d.Triplets.Sap) > 0 {
 		p.Add(painter(d.Triplets.draw))
 	}
@@ -175,54 +173,32 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 // field draws the colors and the labeled lines of equal value.
 type field struct {
 	Field
-	n      int // Its side.
-	bar    bar
-	points Triplets // Drawn over the field; labels avoid them.
+	n   int // Its side.
+	bar bar
 }
 
 // at returns the value at a column and a row.
 func (f field) at(column, row int) float64 { return float64(f.Values[row*f.n+column]) }
 
 func (f field) Plot(c draw.Canvas, p *plot.Plot) {
-	cells := smooth(raster(f.n, f.n, 1, 1, func(column, row int) color.NRGBA {
+	c.DrawImage(c.Rectangle, smooth(raster(f.n, f.n, 1, 1, func(column, row int) color.NRGBA {
 		return f.bar.at(f.at(column, f.n-1-row))
-	}), 301)
-	c.DrawImage(c.Rectangle, cells)
+	}), 301))
 	x, y := p.Transforms(&c)
+	s := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
 	for _, level := range f.bar.levels {
 		line := stroke(f.contrast(level), 0.7)
 		for _, s := range f.contour(level) {
 			c.StrokeLine2(line, x(s[0]), y(s[1]), x(s[2]), y(s[3]))
 		}
-	}
-	s := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
-	for _, level := range f.bar.levels {
-		label := number(level)
-		half := pt(s.Width(label)/2+1.5, 4)
-		var at vg.Point
-		found := false
-		// The first place without a point, else the middle.
-		for _, aside := range []float64{0, 0.08, -0.08, 0.16, -0.16, 0.24, -0.24} {
-			column, row, ok := f.crossing(level, aside)
-			if !ok {
-				continue
-			}
+		if column, row, ok := f.crossing(level); ok {
 			low, high := f.bounds()
-			there := pt(x(low+(high-low)*column), y(low+(high-low)*row))
-			clear := f.clear(p, c, vg.Rectangle{Min: there.Sub(half), Max: there.Add(half)})
-			if !found || clear {
-				at, found = there, true
-			}
-			if clear {
-				break
-			}
+			at := pt(x(low+(high-low)*column), y(low+(high-low)*row))
+			half := pt(s.Width(number(level))/2+1.5, 4)
+			fill(c, vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}, f.bar.at(level)) // Interrupts the line.
+			s.Color = f.contrast(level)
+			c.FillText(s, at, number(level))
 		}
-		if !found {
-			continue
-		}
-		redraw(c, cells, vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}) // Interrupts the line under its label.
-		s.Color = f.contrast(level)
-		c.FillText(s, at, label)
 	}
 }
 
@@ -254,25 +230,6 @@ func (f field) contour(level float64) (out [][4]float64) {
 	return out
 }
 
-// redraw draws the part of an image that fills c again, within r.
-func redraw(c draw.Canvas, img *image.NRGBA, r vg.Rectangle) {
-	size := c.Size()
-	n := img.Bounds().Dx()
-	column := func(x vg.Length) int { return int(math.Round(float64((x - c.Min.X) / size.X * vg.Length(n)))) }
-	row := func(y vg.Length) int { return int(math.Round(float64((c.Max.Y - y) / size.Y * vg.Length(n)))) }
-	part := image.Rect(column(r.Min.X), row(r.Max.Y), column(r.Max.X), row(r.Min.Y)).Intersect(img.Bounds())
-	if part.Empty() {
-		return
-	}
-	copied := raster(part.Dx(), part.Dy(), 1, 1, func(x, y int) color.NRGBA { // A canvas draws images from their origin.
-		return img.NRGBAAt(part.Min.X+x, part.Min.Y+y)
-	})
-	at := func(column, row int) vg.Point {
-		return pt(c.Min.X+size.X*vg.Length(column)/vg.Length(n), c.Max.Y-size.Y*vg.Length(row)/vg.Length(n))
-	}
-	c.DrawImage(vg.Rectangle{Min: at(part.Min.X, part.Max.Y), Max: at(part.Max.X, part.Min.Y)}, copied)
-}
-
 // contrast returns the color of text on the color of a value.
 func (f field) contrast(value float64) color.NRGBA { return inkOn(f.bar.at(value)) }
 
@@ -284,26 +241,21 @@ func inkOn(k color.NRGBA) color.NRGBA {
 	return ink
 }
 
-// crossing returns the point where a level crosses the diagonal from the top left to the bottom right, or a line that
-// is shifted by aside. Coordinates are fractions of the range; points near the frame do not count, and jumps, where all
-// levels meet, neither.
-func (f field) crossing(level, aside float64) (x, y float64, ok bool) {
-	n, jump := f.side(), math.Inf(1)
+// crossing returns the point where a level crosses the diagonal from the top left to the bottom right. Coordinates are
+// fractions of the range; points near the frame do not count, and jumps, where all levels meet, neither.
+func (f field) crossing(level float64) (x, y float64, ok bool) {
+	jump := math.Inf(1)
 	if l := f.bar.levels; len(l) > 1 {
 		jump = 2 * (l[1] - l[0])
 	}
-	k := int(math.Round(aside * float64(n-1)))
-	for i := max(0, -k); i < min(n-1, n-1-k); i++ {
-		column, row := i+k, n-1-i+k
-		if row >= n || row < 1 {
-			continue
-		}
+	for column := range f.n - 1 {
+		row := f.n - 1 - column
 		a, b := f.at(column, row), f.at(column+1, row-1)
 		if a == b || (a-level)*(b-level) > 0 || !finite(a+b) || math.Abs(a-b) > jump {
 			continue
 		}
 		share := (a - level) / (a - b)
-		x, y = (float64(column)+share)/float64(n-1), (float64(row)-share)/float64(n-1)
+		x, y = (float64(column)+share)/float64(f.n-1), (float64(row)-share)/float64(f.n-1)
 		if min(x, y) > 0.04 && max(x, y) < 0.96 {
 			return x, y, true
 		}
@@ -311,40 +263,13 @@ func (f field) crossing(level, aside float64) (x, y float64, ok bool) {
 	return 0, 0, false
 }
 
-// clear reports whether no triplet reaches into a rectangle.
-func (f field) clear(p *plot.Plot, c draw.Canvas, r vg.Rectangle) bool {
-	const reach = vg.Length(3)
-	x, y := p.Transforms(&c)
-	for i := range f.points.Sap {
-		at := pt(x(float64(f.points.Sap[i])), y(float64(f.points.San[i])))
-		if at.X > r.Min.X-reach && at.X < r.Max.X+reach && at.Y > r.Min.Y-reach && at.Y < r.Max.Y+reach {
-			return false
-		}
-	}
-	return true
-}
-
 // smooth enlarges an image by bilinear interpolation to the given width, since viewers do not interpolate.
-func smooth(img *image.NRGBA, width int) *image.NRGBA {
-	n := img.Bounds().Dx()
-	if n >= width {
+func smooth(img image.Image, width int) image.Image {
+	if img.Bounds().Dx() >= width {
 		return img
 	}
 	out := image.NewNRGBA(image.Rect(0, 0, width, width))
-	for y := range width {
-		for x := range width {
-			fx, fy := float64(x)*float64(n-1)/float64(width-1), float64(y)*float64(n-1)/float64(width-1)
-			ix, iy := min(int(fx), n-2), min(int(fy), n-2)
-			dx, dy := fx-float64(ix), fy-float64(iy)
-			at, k := img.Pix[img.PixOffset(ix, iy):], [4]uint8{3: 0xff}
-			for channel := range 3 {
-				v := func(i int) float64 { return float64(at[i+channel]) }
-				top, bottom := v(0)*(1-dx)+v(4)*dx, v(img.Stride)*(1-dx)+v(img.Stride+4)*dx
-				k[channel] = uint8(top*(1-dy) + bottom*dy + 0.5)
-			}
-			copy(out.Pix[out.PixOffset(x, y):], k[:])
-		}
-	}
+	ximage.BiLinear.Scale(out, out.Rect, img, img.Bounds(), ximage.Src, nil)
 	return out
 }
 
