@@ -30,7 +30,7 @@ func TestMSWeights(t *testing.T) {
 		t.Errorf("a weight too few: %v", err)
 	}
 	curves[0].Positive[3] = math.Inf(1)
-	if _, err := MSWeights(curves...); err == nil || !strings.Contains(err.Error(), "sig-ms at S = 0.075 is +Inf") {
+	if _, err := MSWeights(curves...); err == nil || !strings.Contains(err.Error(), "Positive[3] is +Inf") {
 		t.Errorf("an infinite weight: %v", err)
 	}
 }

@@ -28,10 +28,12 @@ func ProjectionCos(s float64) float64 { return math.Sqrt(max(1-s*s, 0)) }
 // the lines are drawn.
 func Directions(measured []Projection) (*Figure, error) {
 	for i, m := range measured {
-		if !(m.S >= -1-1e-6 && m.S <= 1+1e-6) || !finite(m.Euc+m.Cos) {
-			return nil, fmt.Errorf("figure 2: measurement %d is S %v, euc %v, cos %v; "+
-				"want S in [-1, 1] and finite lengths", i, m.S, m.Euc, m.Cos)
+		if math.Abs(m.S) > 1+1e-6 {
+			return nil, fmt.Errorf("figure 2: measurement %d is at S = %v; want one in [-1, 1]", i, m.S)
 		}
+	}
+	if err := allFinite("figure 2", measured); err != nil {
+		return nil, err
 	}
 	right := newPlot("Strength along $d_\\perp$", "$S$, similarity of the pair", "length of the projection on $d_\\perp$")
 	setAxis(&right.X, -1, 1, 0.5)

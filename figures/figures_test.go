@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"bytes"
 	"flag"
 	"math"
 	"os"
@@ -222,13 +223,21 @@ func oneTriplet(n int) Matrix {
 	return m
 }
 
+// A picture is the same PDF each time.
+func TestSamePDF(t *testing.T) {
+	f := Of(newPlot("Title", "x", "y"), 150, 150)
+	if one := bytesOf(Bytes(f, "pdf")); len(one) == 0 || !bytes.Equal(one, bytesOf(Bytes(f, "pdf"))) {
+		t.Error("two PDFs differ")
+	}
+}
+
 func TestGradientMatrix(t *testing.T) {
 	m := oneTriplet(32)
 	f, err := GradientMatrix(m, oneTriplet(16))
 	checkGolden(t, "gradientmatrix", f, err)
 	m.Values[35] = float32(math.NaN())
 	if _, err := GradientMatrix(m); err == nil ||
-		err.Error() != `gradient matrix "M of cos/con/con": row 1, column 3 is NaN` {
+		err.Error() != "gradient matrix M of cos/con/con: [35] is NaN; want finite numbers" {
 		t.Errorf("NaN: %v", err)
 	}
 	if _, err := GradientMatrix(Matrix{Values: make([]float32, 5), Labels: make([]int64, 2)}); err == nil {

@@ -44,9 +44,9 @@ func Motion(m TripletMotion) (*Figure, error) {
 		if length := math.Hypot(k.at[0], k.at[1]); !(math.Abs(length-1) < 1e-3) {
 			return nil, fmt.Errorf("motion: the %s has length %.3g; want 1", k.role, length)
 		}
-		if length := math.Hypot(k.gradient[0], k.gradient[1]); !finite(length) {
-			return nil, fmt.Errorf("motion: the gradient at the %s is %v; want finite numbers", k.role, k.gradient)
-		}
+	}
+	if err := allFinite("motion", m); err != nil {
+		return nil, err
 	}
 	return &Figure{
 		Width: vg.Points(250), Height: vg.Points(258),
@@ -125,8 +125,6 @@ type Swarm struct {
 	Turn float64
 	// Images are drawn in place of marks, with a frame in the color of their class; nil, or one for each point.
 	Images []image.Image
-	// Anchors are points that lines join to the nearest point of their class, in blue, and of another, in orange.
-	Anchors []int
 }
 
 func (s Swarm) check() error {
@@ -136,11 +134,6 @@ func (s Swarm) check() error {
 	if s.Images != nil && len(s.Images) != len(s.Labels) {
 		return fmt.Errorf("flow %q: %d images of %d embeddings; want one of each, or none", Plain(s.Title), len(s.Images),
 			len(s.Labels))
-	}
-	for _, a := range s.Anchors {
-		if a < 0 || a >= len(s.Labels) {
-			return fmt.Errorf("flow %q: anchor %d; want 0 to %d", Plain(s.Title), a, len(s.Labels)-1)
-		}
 	}
 	for _, points := range append([][]float32{s.Points}, s.Before...) {
 		if len(points) != s.Dim*len(s.Labels) {
@@ -158,21 +151,6 @@ func (s Swarm) check() error {
 		}
 	}
 	return nil
-}
-
-// nearest returns the point of an anchor's class, or of another, that is most similar to it, and −1 without any.
-func (s Swarm) nearest(anchor int, same bool) int {
-	best, most := -1, float32(math.Inf(-1))
-	for i, l := range s.Labels {
-		cosine := float32(0)
-		for d := range s.Dim {
-			cosine += s.Points[anchor*s.Dim+d] * s.Points[i*s.Dim+d]
-		}
-		if i != anchor && (l == s.Labels[anchor]) == same && cosine > most {
-			best, most = i, cosine
-		}
-	}
-	return best
 }
 
 // seen projects a point onto the page. x and y are in radii from the center; near runs from −1 at the back to 1.
@@ -214,16 +192,13 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 		what = "Images whose embeddings are on the unit %s, in frames with a color for each class."
 	}
 	alt := fmt.Sprintf(what, map[bool]string{true: "sphere", false: "circle"}[swarms[0].Dim == 3])
-	if n := len(swarms[0].Anchors); n > 0 {
-		alt += fmt.Sprintf(" Lines lead from %d anchors to the nearest point of their class and of another.", n)
-	}
 	widths, total := equal(len(swarms)), float64(len(swarms))
 	var chart *plot.Plot
 	if n := len(h.Steps); n > 0 {
-		var err error
-		if chart, err = h.plot(); err != nil {
+		if err := allFinite("flow", h); err != nil {
 			return nil, err
 		}
+		chart = h.plot()
 		widths, total = append(widths, 1.15), total+1.15
 		alt += fmt.Sprintf(" From step %d to %d the mean S_ap goes from %.2f to %.2f "+
 			"and the mean S_an from %.2f to %.2f.", h.Steps[0], h.Steps[n-1], h.Sap[0], h.Sap[n-1], h.San[0], h.San[n-1])
@@ -295,25 +270,12 @@ func (s Swarm) draw(c draw.Canvas) {
 			c.StrokeLines(stroke(scale{paper, color}.at(fade), 0.9), []vg.Point{from, to})
 		}
 	}
-	for _, a := range s.Anchors {
-		from, _ := at(s.Points, a)
-		for _, same := range []bool{true, false} {
-			if k := s.nearest(a, same); k >= 0 {
-				to, _ := at(s.Points, k)
-				c.StrokeLines(stroke(map[bool]color.NRGBA{true: Blue, false: Vermilion}[same], 1.6), []vg.Point{from, to})
-			}
-		}
-	}
 	for _, i := range order {
 		p, n := at(s.Points, i)
 		if s.Images != nil {
-			half, frame := vg.Length(6+1.5*n), 0.9 // Those behind are smaller.
-			if slices.Contains(s.Anchors, i) {
-				frame = 2.2
-			}
-			r := inset(vg.Rectangle{Min: p, Max: p}, -half)
+			r := inset(vg.Rectangle{Min: p, Max: p}, -vg.Length(6+1.5*n)) // Those behind are smaller.
 			c.DrawImage(r, thumb(s.Images[i]))
-			outline(c, r, stroke(flowColors[class[i]%len(flowColors)], frame))
+			outline(c, r, stroke(flowColors[class[i]%len(flowColors)], 0.9))
 			continue
 		}
 		color, radius := flowColors[class[i]%len(flowColors)], vg.Points(3)
@@ -325,15 +287,12 @@ func (s Swarm) draw(c draw.Canvas) {
 	}
 }
 
-func (h History) plot() (*plot.Plot, error) {
+func (h History) plot() *plot.Plot {
 	p := newPlot("Triplets", "step", "mean similarity")
 	last := float64(h.Steps[len(h.Steps)-1])
 	p.X.Min, p.X.Max = float64(h.Steps[0]), max(last, float64(h.Steps[0])+1)
 	p.Y.Min, p.Y.Max = 0, 1
 	for _, v := range slices.Concat(h.Sap, h.San) {
-		if math.IsNaN(v) {
-			return nil, fmt.Errorf("flow: a mean similarity is NaN; want finite numbers")
-		}
 		p.Y.Min = min(p.Y.Min, math.Floor(4*v)/4)
 	}
 	p.X.Tick.Marker = every(roundStep((p.X.Max-p.X.Min)/4), p.X.Min, p.X.Max)
@@ -345,5 +304,5 @@ func (h History) plot() (*plot.Plot, error) {
 	addPath(p, "$S_{ap}$", over(h.Sap), stroke(Blue, 1.6))
 	addPath(p, "$S_{an}$", over(h.San), stroke(Vermilion, 1.6, 5, 2))
 	setLegend(p, false, true, 8, 8)
-	return p, nil
+	return p
 }

@@ -60,10 +60,10 @@ func TestFramework(t *testing.T) {
 
 	for want, spoil := range map[string]func(*Step){
 		"M has 63 values; want 64":        func(s *Step) { s.M = s.M[1:] },
-		"value 3 of ∂L/∂F is NaN":         func(s *Step) { s.LossG[3] = float32(math.NaN()) },
+		".LossG[3] is NaN":                func(s *Step) { s.LossG[3] = float32(math.NaN()) },
 		"triplet 2 is of rows 2, 3 and 9": func(s *Step) { s.Triplets[2].Negative = 9 },
-		"triplet 0 has an inf":            func(s *Step) { s.Triplets[0].Weight = math.Inf(1) },
-		"gradient of fc":                  func(s *Step) { s.Stages[2].Loss = math.NaN() },
+		".Triplets[0].Weight is +Inf":     func(s *Step) { s.Triplets[0].Weight = math.Inf(1) },
+		".Stages[2].Loss is NaN":          func(s *Step) { s.Stages[2].Loss = math.NaN() },
 		`rule "circle"`:                   func(s *Step) { s.Rule = "circle" },
 		"0 labels":                        func(s *Step) { s.Labels = nil },
 	} {

@@ -32,8 +32,8 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 			return nil, fmt.Errorf("gradient matrix %q: %d values for %d labels; want [n, n] values for n labels",
 				Plain(m.Title), len(m.Values), n)
 		}
-		if i := notFinite(m.Values); i >= 0 {
-			return nil, fmt.Errorf("gradient matrix %q: row %d, column %d is %v", Plain(m.Title), i/n, i%n, m.Values[i])
+		if err := allFinite("gradient matrix "+Plain(m.Title), m.Values); err != nil {
+			return nil, err
 		}
 		top = max(top, float64(slices.Max(m.Values)), -float64(slices.Min(m.Values)))
 	}

@@ -46,10 +46,8 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 				return nil, fmt.Errorf("implied weights %q: %d and %d pair weights, %d triplet weights; "+
 					"want n, n and n×n, n at least 2", Plain(p.Title), n, len(p.PairNegative), len(p.Weight))
 			}
-			for _, w := range [][]float64{p.PairPositive, p.PairNegative, p.Weight} {
-				if i := notFinite(w); i >= 0 {
-					return nil, fmt.Errorf("implied weights %q: a weight is %v; want finite numbers", Plain(p.Title), w[i])
-				}
+			if err := allFinite("implied weights of "+Plain(p.Title), p); err != nil {
+				return nil, err
 			}
 			for side, w := range [][]float64{p.PairPositive, p.PairNegative} {
 				points := curve(n, func(j int) (x, y float64) { return (float64(j) + 0.5) / float64(n), w[j] })

@@ -37,11 +37,8 @@ func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) 
 		return strconv.FormatFloat(100*v, 'f', 2, 64)
 	}
 	for _, r := range rows {
-		if sum := r.PairPositive + r.PairNegative + r.Weight + r.Residual + r.Lone + r.Alone; !finite(sum) {
-			return nil, fmt.Errorf("parts of %s: a value is infinite or NaN; want finite numbers", Plain(r.Title))
-		}
 		t.Rows = append(t.Rows, Row(r.Title, r.Anchors, Scientific(r.Weight), fmt.Sprintf("%.2f", r.PairPositive),
 			fmt.Sprintf("%.2f", r.PairNegative), percent(r.Residual), percent(r.Lone), percent(r.Alone)))
 	}
-	return t, nil
+	return t, allFinite("parts of losses", rows)
 }

@@ -28,6 +28,9 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	if len(curves) == 0 {
 		return nil, fmt.Errorf("relative weights: no curves; want at least one")
 	}
+	if err := allFinite("relative weights", curves); err != nil {
+		return nil, err
+	}
 	panels := []*plot.Plot{newPlot("positive pair", "$S_{ap}$", "$P_+$"), newPlot("negative pair", "$S_{an}$", "$P_-$")}
 	var deltas []float64
 	similarities, top := spanOf(), 0.0
@@ -42,11 +45,6 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 		}
 		name := fmt.Sprintf("$P^{%s}$, $\\Delta S$ = %s", k.Pair, number(k.Delta))
 		for j, weights := range [][]float64{k.Positive, k.Negative} {
-			for i, s := range k.S {
-				if v := weights[i]; !finite(s + v) {
-					return nil, fmt.Errorf("relative weights: %s at S = %g is %g; want finite numbers", k.Pair, s, v)
-				}
-			}
 			line := curve(len(k.S), func(i int) (x, y float64) { return k.S[i], weights[i] })
 			similarities.add(k.S...)
 			top = max(top, slices.Max(weights))

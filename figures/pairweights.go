@@ -24,10 +24,8 @@ func PairWeights(provenance string, of Markup, positive, negative WeightedPairs)
 		if len(side.S) != len(side.Weight) {
 			return nil, fmt.Errorf("pair weights: %d similarities and %d weights; want as many", len(side.S), len(side.Weight))
 		}
-		for i, s := range side.S {
-			if w := side.Weight[i]; !finite(s + w) {
-				return nil, fmt.Errorf("pair weights: the weight at S = %g is %g; want finite numbers", s, w)
-			}
+		if err := allFinite("pair weights", side); err != nil {
+			return nil, err
 		}
 		similarities.add(side.S...)
 	}

@@ -29,10 +29,10 @@ func TestPairWeights(t *testing.T) {
 		t.Error(err)
 	}
 	for want, p := range map[string]WeightedPairs{
-		"no pairs":                      {},
-		"1 similarities and 0 weights":  {S: []float64{1}},
-		"want finite numbers":           {S: []float64{1}, Weight: []float64{math.Inf(1)}},
-		"the weight at S = NaN is 0; w": {S: []float64{math.NaN()}, Weight: []float64{0}},
+		"no pairs":                     {},
+		"1 similarities and 0 weights": {S: []float64{1}},
+		"want finite numbers":          {S: []float64{1}, Weight: []float64{math.Inf(1)}},
+		".S[0] is NaN; want":           {S: []float64{math.NaN()}, Weight: []float64{0}},
 	} {
 		if _, err := PairWeights("", "bad", p, WeightedPairs{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)

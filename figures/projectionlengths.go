@@ -77,11 +77,13 @@ func PerpendicularLength(parallel float64) float64 { return math.Sqrt(max(1-para
 // orthogonal directions. The last panel has negatives with S_pn = S_an and one curve for each S_ap of the
 // measurements, at most three. Lines are closed forms, points are measurements.
 func ProjectionLengths(measured []Projected) (*Figure, error) {
+	if err := allFinite("projection lengths", measured); err != nil {
+		return nil, err
+	}
 	var saps []float64
 	for i, m := range measured {
-		if !(max(math.Abs(m.Sap), math.Abs(m.San), math.Abs(m.Spn)) <= 1+1e-6) || !finite(m.Parallel+m.Perpendicular) {
-			return nil, fmt.Errorf("projection lengths: measurement %d is %+v; "+
-				"want similarities in [-1, 1] and finite lengths", i, m)
+		if max(math.Abs(m.Sap), math.Abs(m.San), math.Abs(m.Spn)) > 1+1e-6 {
+			return nil, fmt.Errorf("projection lengths: measurement %d is %+v; want similarities in [-1, 1]", i, m)
 		}
 		if strings.HasSuffix(m.Direction, "-orth") {
 			seriesIndex(&saps, math.Round(m.Sap*1000)/1000)

@@ -32,10 +32,10 @@ func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGr
 	p := overEpochs("Recall@1 of the test set", "%", float64(epochs), 5)
 	curves := make([][]plotter.XYs, len(groups))
 	for i, g := range groups {
+		if err := allFinite("recall curves of "+Plain(g.Name), g.Curves); err != nil {
+			return nil, err
+		}
 		for _, c := range g.Curves {
-			if k := notFinite(c); k >= 0 {
-				return nil, fmt.Errorf("recall curves: %s is %v after epoch %d; want finite values", Plain(g.Name), c[k], k+1)
-			}
 			if len(c) > 0 {
 				curves[i] = append(curves[i], curve(len(c), func(k int) (x, y float64) { return float64(k + 1), c[k] }))
 			}

@@ -27,7 +27,7 @@ func TestRecallCurves(t *testing.T) {
 		t.Error(err)
 	}
 	begun.Curves[0][0] = math.NaN()
-	if _, err := RecallCurves(2, math.NaN(), "", begun); err == nil || !strings.Contains(err.Error(), "after epoch 1") {
+	if _, err := RecallCurves(2, math.NaN(), "", begun); err == nil || !strings.Contains(err.Error(), "[0][0] is NaN") {
 		t.Errorf("NaN: %v", err)
 	}
 	if _, err := RecallCurves(2, math.NaN(), ""); err == nil {

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"codeberg.org/go-pdf/fpdf"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -106,6 +108,14 @@ func written(c vg.CanvasWriterTo, f *Figure) ([]byte, error) {
 	var b bytes.Buffer
 	_, err := c.WriteTo(&b)
 	return b.Bytes(), err
+}
+
+func init() {
+	// A PDF has no date, so that a picture is the same file each time, unless several of its images are equally wide:
+	// fpdf orders those at random.
+	fpdf.SetDefaultCatalogSort(true)
+	fpdf.SetDefaultCreationDate(time.Unix(0, 0).UTC())
+	fpdf.SetDefaultModificationDate(time.Unix(0, 0).UTC())
 }
 
 // upright is a PDF canvas that draws images the right way up. The one of gonum/plot flips them.
