@@ -142,22 +142,3 @@ func TestInstability(t *testing.T) {
 		}
 	}
 }
-
-func TestGradientNorms(t *testing.T) {
-	var runs []NormRun
-	for _, data := range []string{"minicar", "minishop"} {
-		for k, pair := range []string{"sig-ms", "sig"} {
-			for i, lr := range []float64{0.1, 0.2, 0.4, 0.8} {
-				mean := 0.2 * math.Pow(1.5-0.6*float64(k), float64(i))
-				runs = append(runs, NormRun{Pair: pair, Data: data, LR: lr, Mean: mean, Largest: 1.4 * mean,
-					Diverged: k == 0 && i == 3})
-			}
-		}
-	}
-	f, err := GradientNorms(runs)
-	checkGolden(t, "gradientnorms", f, err)
-	runs[2].Largest = math.NaN()
-	if _, err := GradientNorms(runs); err == nil || !strings.Contains(err.Error(), "run 2") {
-		t.Errorf("NaN: %v", err)
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
@@ -47,7 +46,6 @@ func appendix(ctx context.Context, q report.Request) (*Report, error) {
 		{"instability-table", func() (figures.Output, error) {
 			return figures.InstabilityTable(formulas.BatchesProvenance(sets), dmlx.Beta.Default, panels...)
 		}},
-		{"norms", func() (figures.Output, error) { return SweepNorms(q) }},
 		{"projections", func() (figures.Output, error) { return formulas.Projections(b, 17) }},
 		{"projection-errors", func() (figures.Output, error) {
 			t, _, err := formulas.ProjectionErrors(b, 10*points)
@@ -58,73 +56,9 @@ func appendix(ctx context.Context, q report.Request) (*Report, error) {
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		if f, is := of.(*figures.Figure); !is || f != nil { // A store without runs has no norms.
-			r.Parts = append(r.Parts, report.Part{Name: part.name, Of: of})
-		}
+		r.Parts = append(r.Parts, report.Part{Name: part.name, Of: of})
 	}
 	return r, nil
-}
-
-// SweepNorms draws the gradient norms of Table 7's runs with the direction cos. It returns nil if the store has fewer
-// than two rates of any weight. Bundled results have no norms: these are in the directories of runs.
-func SweepNorms(q report.Request) (*figures.Figure, error) {
-	if q.Store == nil {
-		return nil, nil
-	}
-	study, err := ParseStudy("table7")
-	if err != nil {
-		return nil, err
-	}
-	cells, err := study.Specs(q.Preset, q.Seeds)
-	if err != nil {
-		return nil, err
-	}
-	var drawn []figures.NormRun
-	from := report.Provenance{Preset: q.Preset.String()}
-	rates, most := make(map[string]int), 0
-	for _, c := range cells {
-		rule := ruleOf(c.Rule)
-		if rule.Direction != dmlx.DirectionCos.Name || len(c.Specs) == 0 {
-			continue
-		}
-		spec := c.Specs[0]
-		result, found, err := q.Store.Lookup(spec)
-		if err != nil {
-			return nil, err
-		}
-		if !found || result.Bundled {
-			continue
-		}
-		epochs, err := q.Store.Metrics(spec.Hash())
-		if err != nil {
-			return nil, err
-		}
-		r := figures.NormRun{Pair: rule.Pair, Data: c.Data, LR: spec.LR, Diverged: result.Diverged != ""}
-		n := 0.0
-		for _, e := range epochs {
-			if e.GradientNorm > 0 { // An epoch that was not finite has 0.
-				r.Mean += e.GradientNorm
-				r.Largest = max(r.Largest, e.GradientNorm)
-				n++
-			}
-		}
-		if n == 0 {
-			continue
-		}
-		r.Mean /= n
-		r.Largest = max(r.Largest, r.Mean)
-		drawn, from.Results, from.Data = append(drawn, r), append(from.Results, result), append(from.Data, c.Data)
-		rates[r.Pair+" "+r.Data]++
-		most = max(most, rates[r.Pair+" "+r.Data])
-	}
-	if most < 2 {
-		return nil, nil
-	}
-	f, err := figures.GradientNorms(drawn)
-	if err == nil {
-		f.Provenance = fmt.Sprintf("%s · %d runs of Table 7 in the store, one seed each", from, len(drawn))
-	}
-	return f, err
 }
 
 // figure1 draws Figure 1. It needs no runs.

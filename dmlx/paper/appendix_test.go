@@ -8,7 +8,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -48,55 +47,6 @@ func TestAppendix(t *testing.T) {
 	cancel()
 	if _, err := Make(ctx, "appendix", report.Request{Store: store, Preset: preset}); err == nil {
 		t.Error("a stopped appendix was made")
-	}
-}
-
-// Gradient norms come from the runs of Table 7 that the store has.
-func TestSweepNorms(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes more than two seconds")
-	}
-	preset, err := presets.Parse("smoke")
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := runs.OpenStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := report.Request{Store: store, Preset: preset}
-	if f, err := SweepNorms(q); f != nil || err != nil {
-		t.Fatalf("without runs: %v, %v", f, err)
-	}
-	trainer, err := train.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	study, err := ParseStudy("table7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cells, err := study.Specs(preset, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := 0
-	for _, c := range cells {
-		if !strings.HasPrefix(c.Rule, "cos/sig-ms/") || c.Data != "minicar" || made == 2 {
-			continue
-		}
-		if _, err := runs.Run(context.Background(), trainer, store, c.Specs[0], nil); err != nil {
-			t.Fatal(err)
-		}
-		made++
-	}
-	f, err := SweepNorms(q)
-	if err != nil || f == nil || !strings.Contains(f.Provenance, "2 runs") ||
-		!strings.Contains(f.Provenance, "preset smoke · minicar · seeds 1 · ") {
-		t.Fatalf("%+v, %v", f, err)
-	}
-	if _, err := figures.Bytes(f, "svg"); err != nil {
-		t.Error(err)
 	}
 }
 
