@@ -3,13 +3,10 @@ package datasets
 import (
 	"context"
 	"crypto/md5"
-	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -83,10 +80,10 @@ type GetOptions struct {
 	Note func(string)
 	// Progress, if not nil, is called with the present step and its bytes so far; total is 0 if it is not known.
 	Progress func(what string, done, total int64)
-	// Client fetches; http.DefaultClient if nil.
+	// Client fetches; if nil, one that waits a minute for an answer.
 	Client *http.Client
 
-	pause, stall time.Duration // Before another attempt; without a byte. Defaults if 0.
+	pause time.Duration // Before another attempt; a second if 0.
 }
 
 const (
@@ -98,8 +95,8 @@ const (
 	maxEntries  = 1 << 20
 )
 
-// Get fetches a published set's archive, checks its size and checksum where they are published, unpacks it and returns
-// the set's listing. A fetch that was interrupted goes on where it ended. The set's folder appears only when it is
+// Get fetches a published set's archive, checks its size and checksum where they are published, and those within the
+// archive, unpacks it and returns the set's listing. A fetch that was interrupted goes on where it ended. The set's folder appears only when it is
 // complete. A set that is there already is only listed.
 func Get(ctx context.Context, name string, o GetOptions) (*Listing, error) {
 	set := published(name)
@@ -116,13 +113,11 @@ func Get(ctx context.Context, name string, o GetOptions) (*Listing, error) {
 		o.Progress = func(string, int64, int64) {}
 	}
 	if o.Client == nil {
-		o.Client = http.DefaultClient
+		o.Client = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment,
+			ResponseHeaderTimeout: time.Minute}}
 	}
 	if o.pause == 0 {
 		o.pause = time.Second
-	}
-	if o.stall == 0 {
-		o.stall = time.Minute
 	}
 	l, err := set.get(ctx, &o)
 	if err != nil {
@@ -173,10 +168,9 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		_ = lock.Close()
 	}()
 
-	mark := file + ".fetched"
-	ours := true // The archive was fetched by this call, or by one that was stopped after it.
-	if _, err := os.Stat(file); err == nil {
-		ours = marked(file, mark)
+	_, err := os.Stat(file)
+	ours := err != nil // The archive is fetched by this call.
+	if !ours {
 		what := fmt.Sprintf("%s is there already", file)
 		if o.URL != "" {
 			what += fmt.Sprintf(" and is taken: remove it to fetch %s", o.URL)
@@ -188,7 +182,6 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 			goesOn := " with " + part
 			if info, statErr := os.Stat(part); statErr == nil && info.Size() == 0 { // Nothing to go on with.
 				_ = os.Remove(part)
-				_ = os.Remove(part + ".json")
 				goesOn = ""
 			}
 			if ctx.Err() != nil {
@@ -196,13 +189,9 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 			}
 			return nil, fmt.Errorf("%w; by hand: unpack %s from %s into %s", err, s.origin.want, s.origin.page, target)
 		}
-		if err := writeMark(mark, part); err != nil {
-			return nil, err
-		}
 		if err := os.Rename(part, file); err != nil {
 			return nil, err
 		}
-		_ = os.Remove(part + ".json")
 	}
 	// A fetched file that is broken would fail the next time too, so it is removed. Any other file is the user's.
 	unfit := func(err error) error {
@@ -216,11 +205,9 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		if gone := os.Remove(file); gone != nil {
 			return fmt.Errorf("%w; %w", err, gone)
 		}
-		_ = os.Remove(mark)
 		return fmt.Errorf("%w; it was removed: fetch it again, or from elsewhere", err)
 	}
-	record, err := a.check(ctx, file, o)
-	if err != nil {
+	if err := a.check(ctx, file, o); err != nil {
 		return nil, unfit(err)
 	}
 
@@ -255,13 +242,6 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	if err != nil {
 		return nil, err
 	}
-	if record != "" && len(l.Differs) == 0 { // Another file is not to be trusted later.
-		if err := durable.WriteFile(file+recordSuffix, []byte(record), 0o644); err != nil {
-			return nil, err
-		}
-		o.Note(fmt.Sprintf("no checksum of %s is published: its SHA-256 is recorded in %s, and later fetches must have it",
-			a.file, file+recordSuffix))
-	}
 	if ours && !o.Keep {
 		if len(l.Differs) > 0 {
 			o.Note(fmt.Sprintf("%s is kept, since what it unpacks to is not as published: remove both to fetch it anew", file))
@@ -271,42 +251,7 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 			return nil, err
 		}
 	}
-	_ = os.Remove(mark) // What is kept on demand is the user's from now on.
 	return l, nil
-}
-
-// version tells a fetched archive from another file of its name. A mark beside the archive holds it. Renaming the
-// archive does not change it.
-type version struct {
-	Size     int64     `json:"size"`
-	Modified time.Time `json:"modified"`
-}
-
-func versionOf(name string) (version, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return version{}, err
-	}
-	return version{info.Size(), info.ModTime()}, nil
-}
-
-// writeMark marks an archive as fetched. It is written before the archive gets its name, because an archive without a
-// mark is the user's.
-func writeMark(mark, archive string) error {
-	v, err := versionOf(archive)
-	if err != nil {
-		return err
-	}
-	return writeJSON(mark, v)
-}
-
-// marked tells whether an archive is the one that was marked.
-func marked(archive, mark string) bool {
-	var v version
-	now, err := versionOf(archive)
-	content, readErr := durable.ReadAtMost(mark, durable.MaxText)
-	return err == nil && readErr == nil && durable.ParseJSON(content, &v) == nil && v.Size == now.Size &&
-		v.Modified.Equal(now.Modified)
 }
 
 // removeStale removes the folders that [os.MkdirTemp] made in dir with this beginning, or the files made so.
@@ -326,65 +271,38 @@ func removeStale(dir, beginning string, folders bool) error {
 	return nil
 }
 
-// check compares a file with its published size and checksum. Where none is published, it compares it with the record
-// of the first fetch, or returns what to record. A file that differs is broken.
-func (a *archive) check(ctx context.Context, name string, o *GetOptions) (record string, err error) {
+// check compares a file with its published size and checksum, where they are. A file that differs is broken.
+func (a *archive) check(ctx context.Context, name string, o *GetOptions) error {
 	file, err := durable.Open(name)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return "", err
+		return err
 	}
 	if a.size != 0 && info.Size() != a.size {
-		return "", broken{fmt.Errorf("it is not the published file: it has %d bytes, published are %d", info.Size(),
-			a.size)}
+		return broken{fmt.Errorf("it is not the published file: it has %d bytes, published are %d", info.Size(), a.size)}
+	}
+	if a.md5 == "" {
+		return nil
 	}
 	h := md5.New() // Not against an adversary: it is what is published.
-	if a.md5 == "" {
-		h = sha256.New()
-	}
 	in := &tally{in: file, ctx: ctx, tell: func(done int64) { o.Progress("checking", done, info.Size()) }}
 	if _, err := io.Copy(h, in); ctx.Err() != nil {
-		return "", fmt.Errorf("stopped while checking; the same command goes on: %w", ctx.Err())
+		return fmt.Errorf("stopped while checking; the same command goes on: %w", ctx.Err())
 	} else if err != nil {
-		return "", err
+		return err
 	}
-	sum := hex.EncodeToString(h.Sum(nil))
-	if a.md5 != "" {
-		if sum != a.md5 {
-			return "", broken{fmt.Errorf("it is not the published file: it has MD5 %s, published is %s", sum, a.md5)}
-		}
-		return "", nil
+	if sum := hex.EncodeToString(h.Sum(nil)); sum != a.md5 {
+		return broken{fmt.Errorf("it is not the published file: it has MD5 %s, published is %s", sum, a.md5)}
 	}
-	record = sum + "  " + a.file + "\n" // As sha256sum -c reads it.
-	first, err := durable.ReadAtMost(name+recordSuffix, durable.MaxText)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return record, nil
-	case err != nil:
-		return "", err
-	case string(first) != record:
-		return "", broken{fmt.Errorf("it is not the file that was fetched first: it has SHA-256 %s, which is not in %s; if "+
-			"it was published anew, remove that file", sum, name+recordSuffix)}
-	}
-	return "", nil
+	return nil
 }
-
-// recordSuffix ends the name of the file with the SHA-256 of an archive without a published checksum.
-const recordSuffix = ".sha256"
 
 // gone is an error that another attempt would not change.
 type gone struct{ error }
-
-// validator says which version of a file its first part is of.
-type validator struct {
-	URL      string `json:"url"`
-	ETag     string `json:"etag,omitempty"`
-	Modified string `json:"modified,omitempty"`
-}
 
 // fetch fills part with the archive, from where it ends. It tries again where that may help.
 func fetch(ctx context.Context, a archive, part string, o *GetOptions) error {
@@ -434,8 +352,6 @@ func fetch(ctx context.Context, a archive, part string, o *GetOptions) error {
 
 // fetchOnce asks for the missing rest of a file, and tells whether the file is complete then.
 func fetchOnce(ctx context.Context, a archive, file *os.File, o *GetOptions) (done bool, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	have, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return false, gone{err}
@@ -445,41 +361,20 @@ func fetchOnce(ctx context.Context, a archive, file *os.File, o *GetOptions) (do
 		return false, gone{err}
 	}
 	request.Header.Set("Accept-Encoding", "identity")
-	notes := file.Name() + ".json"
-	if have > 0 {
-		// A part that may be of another version or file is begun again, unless a checksum will tell.
-		v, known := readValidator(notes)
-		switch {
-		case !known || v.URL != a.url:
-			have = 0
-		case v.ETag != "":
-			request.Header.Set("If-Range", v.ETag)
-		case v.Modified != "":
-			request.Header.Set("If-Range", v.Modified)
-		case a.md5 == "":
-			have = 0
-		}
-		if have > 0 {
-			request.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
-		}
-	}
-	stalled := time.AfterFunc(o.stall, func() { cancel(fmt.Errorf("not a byte in %v", o.stall)) })
-	defer stalled.Stop()
-	explain := func(err error) error {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		return err
+	if have > 0 { // Of another version of the file: its checksum, or those within it, will tell.
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 	}
 	response, err := o.Client.Do(request)
 	if err != nil {
-		return false, explain(err)
+		return false, err
 	}
 	defer response.Body.Close()
 	total := response.ContentLength
 	switch code := response.StatusCode; {
 	case code == http.StatusOK: // All of it, whatever was asked for.
-		have = 0
+		if have = 0; file.Truncate(0) != nil {
+			return false, gone{fmt.Errorf("%s cannot be begun again", file.Name())}
+		}
 	case code == http.StatusPartialContent:
 		var from, to int64
 		if n, _ := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &total); n < 2 ||
@@ -504,19 +399,10 @@ func fetchOnce(ctx context.Context, a archive, file *os.File, o *GetOptions) (do
 	if total > limit {
 		return false, gone{fmt.Errorf("%s has %d bytes; want at most %d", a.url, total, limit)}
 	}
-	if have == 0 {
-		if err := file.Truncate(0); err != nil {
-			return false, gone{err}
-		}
-		if err := writeJSON(notes, validator{a.url, strongTag(response), response.Header.Get("Last-Modified")}); err != nil {
-			return false, gone{err}
-		}
-	}
 	if _, err := file.Seek(have, io.SeekStart); err != nil {
 		return false, gone{err}
 	}
 	in := &tally{in: io.LimitReader(response.Body, limit-have+1), ctx: ctx, tell: func(done int64) {
-		stalled.Reset(o.stall)
 		o.Progress("fetching "+path.Base(a.file), have+done, max(0, total))
 	}}
 	n, err := io.Copy(file, in)
@@ -525,32 +411,11 @@ func fetchOnce(ctx context.Context, a archive, file *os.File, o *GetOptions) (do
 	case have > limit:
 		return false, gone{fmt.Errorf("%s has more than %d bytes", a.url, limit)}
 	case err != nil:
-		return false, explain(err)
+		return false, err
 	case total >= 0 && have < total:
 		return false, fmt.Errorf("the connection ended %d bytes early", total-have)
 	}
 	return true, nil
-}
-
-// strongTag is the ETag if it stands for the very bytes.
-func strongTag(r *http.Response) string {
-	if tag := r.Header.Get("ETag"); !strings.HasPrefix(tag, "W/") {
-		return tag
-	}
-	return ""
-}
-
-func readValidator(name string) (v validator, ok bool) {
-	content, err := durable.ReadAtMost(name, durable.MaxText)
-	return v, err == nil && durable.ParseJSON(content, &v) == nil
-}
-
-func writeJSON(name string, v any) error {
-	content, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(name, content, 0o644)
 }
 
 // tally counts the bytes that are read, and stops when ctx is done.

@@ -7,7 +7,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/md5"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -140,7 +139,7 @@ func sum(content []byte) string {
 
 func getOptions(dir string, n *notes) *GetOptions {
 	return &GetOptions{Dir: dir, Note: n.add, Progress: func(string, int64, int64) {}, Client: http.DefaultClient,
-		pause: time.Millisecond, stall: 10 * time.Second}
+		pause: time.Millisecond}
 }
 
 // left are the names in a folder.
@@ -231,9 +230,8 @@ func TestGetGoesOn(t *testing.T) {
 		change func(h *host, part string) error
 		asked  []string
 	}{
-		"as it was":        {func(*host, string) error { return nil }, []string{"", "bytes=700-"}},
-		"changed":          {func(h *host, _ string) error { h.tag = `"two"`; return nil }, []string{"", "bytes=700-"}},
-		"without its mark": {func(_ *host, part string) error { return os.Remove(part + ".json") }, []string{"", ""}},
+		"as it was": {func(*host, string) error { return nil }, []string{"", "bytes=700-"}},
+		"changed":   {func(h *host, _ string) error { h.tag = `"two"`; return nil }, []string{"", "bytes=700-"}},
 		"too long": {func(h *host, part string) error {
 			return os.WriteFile(part, make([]byte, len(h.content)+5), 0o644)
 		}, []string{"", fmt.Sprintf("bytes=%d-", len(content)+5), ""}},
@@ -257,7 +255,7 @@ func TestGetGoesOn(t *testing.T) {
 			if !errors.Is(err, context.Canceled) || !strings.Contains(fmt.Sprint(err), "goes on with "+part) {
 				t.Fatalf("error %v", err)
 			}
-			if got := left(t, dir); !slices.Equal(got, []string{"a.zip.part", "a.zip.part.json"}) {
+			if got := left(t, dir); !slices.Equal(got, []string{"a.zip.part"}) {
 				t.Errorf("left: %q", got)
 			}
 			if err := tc.change(h, part); err != nil {
@@ -343,19 +341,6 @@ func TestGetRefuses(t *testing.T) {
 		t.Errorf("%d attempts, want %d", calls, attempts)
 	}
 
-	free := make(chan struct{})
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-r.Context().Done():
-		case <-free:
-		}
-	}))
-	t.Cleanup(silent.Close)
-	t.Cleanup(func() { close(free) })
-	o := getOptions(dir, &notes{})
-	o.stall = 20 * time.Millisecond
-	_, err = of(sop, archive{file: "a.zip", url: silent.URL}).get(t.Context(), o)
-	checkErrorOf(t, err, "not a byte in 20ms", "by hand")
 	_, err = of(sop, archive{file: "a.zip", url: closed(t)}).get(t.Context(), getOptions(dir, &notes{}))
 	checkErrorOf(t, err, "refused", "by hand")
 
@@ -426,13 +411,13 @@ func TestStoppedUnpackingGoesOn(t *testing.T) {
 		_, err := set.get(ctx, o)
 		checkErrorOf(t, err, "stopped while unpacking; the same command goes on")
 		if got := left(t, dir); !errors.Is(err, context.Canceled) ||
-			!slices.Equal(got, []string{".SOP-mine", "a", "a.fetched"}) {
+			!slices.Equal(got, []string{".SOP-mine", "a"}) {
 			t.Errorf("%v, left: %q", err, got)
 		}
 		if _, err := set.get(t.Context(), getOptions(dir, &notes{})); err != nil {
 			t.Error(err)
 		}
-		if got := left(t, dir); !slices.Equal(got, []string{".SOP-mine", "SOP", "a.sha256"}) {
+		if got := left(t, dir); !slices.Equal(got, []string{".SOP-mine", "SOP", "a"}) {
 			t.Errorf("left in the end: %q", got)
 		}
 	}
@@ -467,13 +452,10 @@ func TestGetRemovesWhatItFetched(t *testing.T) {
 		keep   bool
 		want   []string
 	}{
-		"fetched":            {whole(sop, a), nil, false, []string{"SOP", "a.zip.sha256"}},
-		"fetched, to keep":   {whole(sop, a), nil, true, []string{"SOP", "a.zip", "a.zip.sha256"}},
-		"fetched, not whole": {of(sop, a), nil, false, []string{"SOP", "a.zip", "a.zip.fetched"}},
-		"the user's":         {whole(sop, a), put, false, []string{"SOP", "a.zip", "a.zip.sha256"}},
-		"in a fetched one's place": {whole(sop, a), func(dir string) error {
-			return errors.Join(put(dir), writeJSON(filepath.Join(dir, "a.zip.fetched"), version{Size: int64(len(content))}))
-		}, false, []string{"SOP", "a.zip", "a.zip.sha256"}},
+		"fetched":            {whole(sop, a), nil, false, []string{"SOP"}},
+		"fetched, to keep":   {whole(sop, a), nil, true, []string{"SOP", "a.zip"}},
+		"fetched, not whole": {of(sop, a), nil, false, []string{"SOP", "a.zip"}},
+		"the user's":         {whole(sop, a), put, false, []string{"SOP", "a.zip"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -492,53 +474,10 @@ func TestGetRemovesWhatItFetched(t *testing.T) {
 				t.Errorf("left: %q, want %q", got, tc.want)
 			}
 			told := strings.Contains(strings.Join(said.lines, "\n"), "a.zip is kept")
-			if told != slices.Contains(tc.want, "a.zip.fetched") {
+			if told != (name == "fetched, not whole") {
 				t.Errorf("said %q", said.lines)
 			}
 		})
-	}
-}
-
-// An archive without a published checksum is trusted at its first fetch, and must be the same at later ones.
-func TestTrustOnFirstFetch(t *testing.T) {
-	t.Parallel()
-	content := zipball(t, fixture(t, "sop", fixtures.Size{}))
-	dir, said := t.TempDir(), &notes{}
-	fetch := func(content []byte) error {
-		if err := os.RemoveAll(filepath.Join(dir, sop.name)); err != nil {
-			t.Fatal(err)
-		}
-		_, err := whole(sop, archive{file: "a.zip", url: newHost(t, content).URL}).get(t.Context(), getOptions(dir, said))
-		return err
-	}
-	record := filepath.Join(dir, "a.zip.sha256")
-	if err := fetch([]byte("<html>")); err == nil {
-		t.Error("a page is a set")
-	}
-	if _, err := os.Stat(record); err == nil {
-		t.Error("a page is trusted")
-	}
-	for range 2 {
-		if err := fetch(content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := fmt.Sprintf("%x  a.zip\n", sha256.Sum256(content))
-	if got, err := os.ReadFile(record); err != nil || string(got) != want {
-		t.Errorf("recorded %q, %v; want %q", got, err, want)
-	}
-	if n := strings.Count(strings.Join(said.lines, "\n"), "no checksum of a.zip is published"); n != 1 {
-		t.Errorf("said %d times: %q", n, said.lines)
-	}
-	other := slices.Clone(content)
-	other[len(other)-1] ^= 1
-	checkErrorOf(t, fetch(other), "not the file that was fetched first", "a.zip.sha256", "remove that file",
-		"it was removed")
-	if err := os.Remove(record); err != nil {
-		t.Fatal(err)
-	}
-	if err := fetch(content); err != nil {
-		t.Error(err)
 	}
 }
 
