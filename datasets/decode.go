@@ -2,13 +2,9 @@ package datasets
 
 import (
 	"bytes"
-	"compress/flate"
-	"compress/zlib"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/adler32"
-	"hash/crc32"
 	"image"
 	"image/color"
 	"image/png"
@@ -61,10 +57,9 @@ func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 //   - Of 16 bits a channel the high 8 are kept, but a gray PNG of 16 bits is cut off at 255.
 //
 // All pixels are equal to Pillow's. A file that Pillow refuses is an error, and so is one of which Pillow would invent
-// a pixel: a JPEG with damaged data or without all scans, a PNG with too few rows or without its palette. A damaged
-// file whose picture is whole has a [Raster].Warning: a JPEG with extraneous bytes before a marker, another version of
-// JFIF or an undefined color transform; a PNG with more data than its rows, or with damage behind them, as a missing
-// IEND. Animated PNGs are read as their first image.
+// a pixel: a JPEG with damaged data or without all scans, a damaged PNG. A damaged JPEG whose picture is whole has a
+// [Raster].Warning: extraneous bytes before a marker, another version of JFIF or an undefined color transform. Animated
+// PNGs are read as their first image.
 func DecodeRGB(in io.Reader) (*Raster, error) {
 	file, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
@@ -92,41 +87,20 @@ func decodeRGB(file []byte) (*Raster, error) {
 	}
 	config, err := png.DecodeConfig(bytes.NewReader(file))
 	if err != nil {
-		if name, header, sound := pngChunk(file, 8); name == "IHDR" && sound && len(header) == 13 {
-			if _, why := mendPNG(file, 1, 1); why != nil {
-				err = why
-			}
-		}
 		return nil, decodeError(err)
 	}
 	if config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
 		return nil, damage{fmt.Errorf("%d×%d pixels; want at least 1 and at most %d in all", config.Width, config.Height,
 			maxPixels)}
 	}
-	decode := func(file []byte) (image.Image, error) {
-		if err := checkChunks(file, config.Width, config.Height); err != nil {
-			return nil, err
-		}
-		return png.Decode(bytes.NewReader(file))
+	if err := checkChunks(file, config.Width, config.Height); err != nil {
+		return nil, decodeError(err)
 	}
-	src, err := decode(file)
-	warning := ""
+	src, err := png.Decode(bytes.NewReader(file))
 	if err != nil {
-		mended, mendErr := mendPNG(file, config.Width, config.Height)
-		switch {
-		case mendErr == io.ErrUnexpectedEOF:
-			return nil, decodeError(err)
-		case mendErr != nil:
-			return nil, decodeError(mendErr)
-		}
-		warning = "damaged behind its picture: " + strings.TrimPrefix(err.Error(), "png: ")
-		if src, err = decode(mended); err != nil {
-			return nil, decodeError(err)
-		}
+		return nil, decodeError(err)
 	}
-	r := toRaster(src)
-	r.Warning = warning
-	return r, nil
+	return toRaster(src), nil
 }
 
 // chunkLengths are the lengths that chunks beside the pixels must have, by name. Pillow refuses shorter ones.
@@ -178,99 +152,6 @@ func checkChunks(file []byte, width, height int) error {
 			ratio)
 	}
 	return nil
-}
-
-// pngChunk returns the chunk at a byte, whose data may end with the file, and whether its checksum is right.
-func pngChunk(file []byte, at int) (name string, data []byte, sound bool) {
-	if at+8 > len(file) {
-		return "", nil, false
-	}
-	length := int(binary.BigEndian.Uint32(file[at:]))
-	data = file[at+8:]
-	if sound = length+4 <= len(data); sound {
-		sound = crc32.ChecksumIEEE(file[at+4:at+8+length]) == binary.BigEndian.Uint32(data[length:])
-	}
-	return string(file[at+4 : at+8]), data[:min(length, len(data))], sound
-}
-
-// mendPNG returns a PNG file with the chunks of another before its pixels, its pixels, and an end, if all of its rows
-// are there: what follows them does not matter to Pillow. Otherwise the error says what is missing.
-func mendPNG(file []byte, width, height int) ([]byte, error) {
-	const beside, depth, kind, interlaced = 12, 24, 25, 28
-	at, palette := 8, file[kind] != 3
-	name, data, sound := pngChunk(file, at)
-	for ; name != "IDAT"; name, data, sound = pngChunk(file, at) {
-		if !sound || name == "IEND" {
-			return nil, fmt.Errorf("a damaged or missing chunk at byte %d, before its pixels", at)
-		}
-		palette = palette || name == "PLTE"
-		at += beside + len(data)
-	}
-	head := file[:at:at]
-	if !palette {
-		return nil, errors.New("it has no palette (PLTE) before its pixels: their colors would be invented")
-	}
-	var packed []byte
-	for ; name == "IDAT"; name, data, _ = pngChunk(file, at) {
-		packed, at = append(packed, data...), at+beside+len(data)
-	}
-	bits := map[byte]int{2: 3, 4: 2, 6: 4}[file[kind]]
-	rows := func(width, height int) int {
-		if width == 0 {
-			return 0
-		}
-		return height * (1 + (max(1, bits)*int(file[depth])*width+7)/8)
-	}
-	want := rows(width, height)
-	if file[interlaced] == 1 { // Adam7's passes: the first column and row of each, and the steps.
-		want = 0
-		for _, p := range [7][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2},
-			{0, 1, 1, 2}} {
-			want += rows((width-p[0]+p[2]-1)/p[2], (height-p[1]+p[3]-1)/p[3])
-		}
-	}
-	if len(packed)*1032 < want { // Deflate's best, as in checkChunks.
-		return nil, io.ErrUnexpectedEOF
-	}
-	if len(packed) < 2 || packed[0]&15 != 8 || packed[1]&32 != 0 || (int(packed[0])<<8+int(packed[1]))%31 != 0 {
-		return nil, errors.New("damaged pixels")
-	}
-	source := bytes.NewReader(packed[2:]) // Flate reads no more bytes of it than it takes.
-	unpacked := flate.NewReader(source)
-	pixels := make([]byte, want)
-	n, err := io.ReadFull(unpacked, pixels)
-	if err == io.EOF || err == io.ErrUnexpectedEOF && source.Len() > 0 {
-		return nil, fmt.Errorf("its rows end early, after %d of %d bytes: Pillow would make the others black", n, want)
-	} else if err != nil {
-		return nil, err
-	}
-	sum, more := adler32.New(), int64(want)+1<<20
-	_, _ = sum.Write(pixels)
-	var stored [4]byte
-	if n, err := io.CopyN(sum, unpacked, more); err == nil {
-		return nil, fmt.Errorf("damaged pixels: more than %d bytes beyond its rows", n)
-	} else if _, short := io.ReadFull(source, stored[:]); err != io.EOF || short != nil {
-		return nil, io.ErrUnexpectedEOF
-	} else if binary.BigEndian.Uint32(stored[:]) != sum.Sum32() {
-		return nil, errors.New("damaged pixels: wrong checksum")
-	}
-	var idat bytes.Buffer
-	z, err := zlib.NewWriterLevel(&idat, zlib.BestSpeed)
-	if err == nil {
-		_, err = z.Write(pixels)
-	}
-	if err = errors.Join(err, z.Close()); err != nil {
-		return nil, err
-	}
-	chunk := func(name string, data []byte) {
-		head = binary.BigEndian.AppendUint32(head, uint32(len(data)))
-		at := len(head)
-		head = append(append(head, name...), data...)
-		head = binary.BigEndian.AppendUint32(head, crc32.ChecksumIEEE(head[at:]))
-	}
-	chunk("IDAT", idat.Bytes())
-	chunk("IEND", nil)
-	return head, nil
 }
 
 // damage is the error of decoding a file that was read and is no sound image.

@@ -96,8 +96,8 @@ const (
 )
 
 // Get fetches a published set's archive, checks its size and checksum where they are published, and those within the
-// archive, unpacks it and returns the set's listing. A fetch that was interrupted goes on where it ended. The set's folder appears only when it is
-// complete. A set that is there already is only listed.
+// archive, unpacks it and returns the set's listing. A fetch that was interrupted goes on where it ended. The set's
+// folder appears only when it is complete. A set that is there already is only listed.
 func Get(ctx context.Context, name string, o GetOptions) (*Listing, error) {
 	set := published(name)
 	if set == nil {
