@@ -111,7 +111,7 @@ func (s *Store) lookupAs(hash string, spec Spec) (*Result, bool, error) {
 func (s *Store) lookupLocked(hash string, spec Spec) (*Result, bool, error) {
 	r, err := s.read(hash)
 	if errors.Is(err, fs.ErrNotExist) { // Another machine may have written it just before it released the lock.
-		s.Refresh(hash)
+		s.refresh(hash)
 		r, err = s.read(hash)
 	}
 	return s.resolve(hash, spec, r, err)
@@ -119,11 +119,11 @@ func (s *Store) lookupLocked(hash string, spec Spec) (*Result, bool, error) {
 
 const refreshPrefix = ".refresh-"
 
-// Refresh makes files of a run visible that other machines have just written. The client of a network file system
-// caches for a while (on NFS for a minute) that a name does not exist, until it changes the folder itself. Refresh
+// refresh makes files of a run visible that other machines have just written. The client of a network file system
+// caches for a while (on NFS for a minute) that a name does not exist, until it changes the folder itself. refresh
 // therefore creates and removes a temporary file in the store and in the run's directory. It does nothing where it
 // cannot write.
-func (s *Store) Refresh(hash string) {
+func (s *Store) refresh(hash string) {
 	if durable.NoLink(s.Dir, hash) != nil {
 		return
 	}
