@@ -302,32 +302,6 @@ func encodedPicture(output any) []byte {
 	return raw
 }
 
-// tile matches the beginning of a line of nb.Tiles, or the color of a tile.
-var tile = regexp.MustCompile(`<div class="dmlx-tiles">|<span style="background:#(..)(..)(..)">`)
-
-// tiled draws the lines of tiles in an output, or returns nil if it has none.
-func tiled(output any) image.Image {
-	data, _ := output.(map[string]any)["data"].(map[string]any)
-	found := tile.FindAllStringSubmatch(joined(data["text/html"]), -1)
-	if len(found) == 0 {
-		return nil
-	}
-	out := image.NewRGBA(image.Rect(0, 0, thumbWidth, thumbHeight))
-	draw.Draw(out, out.Rect, image.White, image.Point{}, draw.Src)
-	const side = 6
-	for i, x, y := 0, 0, 2-side; i < len(found); i++ {
-		var k color.RGBA
-		if n, _ := fmt.Sscanf(strings.Join(found[i][1:], " "), "%x %x %x", &k.R, &k.G, &k.B); n == 3 && x < thumbWidth {
-			k.A = 255
-			draw.Draw(out, image.Rect(x, y, x+side-1, y+side-1), image.NewUniform(k), image.Point{}, draw.Src)
-			x += side
-			continue
-		}
-		x, y = 2, y+side+2
-	}
-	return out
-}
-
 // thumbnail returns the picture that stands for the page, from its saved outputs, as a small file: PNG or, for
 // photographs, which a dark theme must show in their own colors, JPEG. nil without a picture.
 func (d document) thumbnail(t *testing.T, p Page) []byte {
@@ -337,13 +311,11 @@ func (d document) thumbnail(t *testing.T, p Page) []byte {
 		}
 		outputs, _ := c["outputs"].([]any)
 		for _, o := range outputs {
-			raw, picture, err := encodedPicture(o), tiled(o), error(nil)
-			if raw == nil && (picture == nil || p.Picture == "") {
+			raw := encodedPicture(o)
+			if raw == nil {
 				continue
 			}
-			if raw != nil {
-				picture, _, err = image.Decode(bytes.NewReader(raw))
-			}
+			picture, _, err := image.Decode(bytes.NewReader(raw))
 			if err == nil {
 				said := fmt.Sprint(o)
 				raw, err = shrunk(picture, strings.Contains(said, "needs_background") || strings.Contains(said, "image/jpeg"))

@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/paper/evidence"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -134,18 +135,44 @@ func TestGallery(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, part := range map[string]string{"table2": "picture", "table3": "picture", "table4": "picture", "figure4": "",
-		"figure5": "", "table6": "curves", "ledger": ""} {
+		"figure5": "", "table6": "curves"} {
 		data, err := figures.Bytes(shipped(t, name, quick).Part(part), "svg")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		keep(name+".svg", data)
 	}
-	data, err := figures.Bytes(shipped(t, "table3", paper.PhotographsPreset()).Part("picture"), "svg")
+	picture, err := evidence.Picture(bundledLedger(t).Entries, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := figures.Bytes(picture, "svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep("ledger.svg", data)
+	data, err = figures.Bytes(shipped(t, "table3", paper.PhotographsPreset()).Part("picture"), "svg")
 	if err != nil {
 		t.Fatal(err)
 	}
 	keep("photographs.svg", data)
+}
+
+// bundledLedger is the ledger by the results that come with the repository.
+func bundledLedger(t *testing.T) *evidence.Ledger {
+	store, err := runs.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick, err := presets.Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := evidence.Of(t.Context(), report.Request{Store: store, Preset: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // shipped is a table or figure of the results that come with the repository; a missing run is an error.

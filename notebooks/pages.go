@@ -23,7 +23,6 @@ var Contents = []Group{
 		{"playground", "Playground", "Change a rule by slider; see weights, motion and gradient matrix at once.", ""},
 		{"figure1", "Figure 1", "From loss to gradient: the framework on a real batch.", ""},
 		{"table2", "Table 2", "Four directions trained on two data sets, beside the paper's numbers.", ""},
-		{"claims", "Claims", "Each measurable sentence of the paper, checked on its numbers and on our runs.", "audit"},
 	}},
 	{"Understand", "The parts of a gradient, and what they do.", []Page{
 		{"equations", "Equations", "All 19, as printed: computed by the library and by hand, drawn, with the code.",

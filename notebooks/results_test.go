@@ -16,13 +16,10 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/paper"
-	"github.com/gradient-surgery/dml/dmlx/paper/claims"
-	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
-	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
+	"github.com/gradient-surgery/dml/dmlx/paper/evidence"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -44,14 +41,6 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := report.Request{Store: store, Preset: quick}
-	rows, powers, _, err := paper.Ledger(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	printed, err := claims.NumbersOf(scores.Printed())
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := results{of: func(name string) *paper.Report {
 		switch set, of, _ := strings.Cut(name, "/"); set {
 		case "photographs":
@@ -64,21 +53,16 @@ func TestResults(t *testing.T) {
 		}
 		return shipped(t, name, quick)
 	},
-		made: make(map[string]*paper.Report), ledger: rows, powers: powers, request: q,
-		audited: claims.Audit(claims.List(), printed, nil), seconds: quickRunSeconds(t)}
+		made: make(map[string]*paper.Report), ledger: bundledLedger(t), request: q, seconds: quickRunSeconds(t)}
 	for _, page := range []string{"README.md", "report.md"} {
 		r.check(t, page)
 	}
-	picture, err := ledger.Map(rows, "")
+	picture, err := evidence.Picture(r.ledger.Entries, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sentence := fmt.Sprintf("%d are reproduced, %d in part, %d contradicted, and %d undecided", r.findings("reproduced"),
-		r.findings("in part"), r.findings("contradicted"), r.findings("undecided"))
-	for page, want := range map[string]string{"ledger.ipynb": picture.Alt, "claims.ipynb": sentence} {
-		if raw, err := os.ReadFile(page); err != nil || !strings.Contains(string(raw), want) {
-			t.Errorf("%s does not say %q: dmlx lab --execute notebooks/%s; %v", page, want, page, err)
-		}
+	if raw, err := os.ReadFile("ledger.ipynb"); err != nil || !strings.Contains(string(raw), picture.Alt) {
+		t.Errorf("ledger.ipynb does not say %q: dmlx lab --execute notebooks/ledger.ipynb; %v", picture.Alt, err)
 	}
 }
 
@@ -108,8 +92,8 @@ func (r results) check(t *testing.T, page string) {
 	parsed, err := template.New(source).Delims("<<", ">>").Funcs(template.FuncMap{
 		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega,
 		"seconds": func() string { return r.seconds }, "minutes": r.minutes, "provenance": r.provenance,
-		"summary":  func() (string, error) { return markdown(ledger.Summary(r.ledger, "")) },
-		"power":    func() (string, error) { return markdown(ledger.PowerTable(r.powers, "")) },
+		"summary":  func() (string, error) { return markdown(evidence.Summary(r.ledger.Entries, "")) },
+		"power":    func() (string, error) { return markdown(evidence.PowerTable(r.ledger.Powers, "")) },
 		"meanings": meanings, "findings": r.findings, "own": r.own, "caption": r.caption, "note": r.note, "ahead": r.ahead,
 		"counts": r.counts, "photographed": photographed, "statements": r.statements, "least": least, "triplets": r.triplets,
 	}).Parse(string(raw))
@@ -143,9 +127,7 @@ type results struct {
 	of   func(name string) *paper.Report
 	made map[string]*paper.Report
 
-	ledger  []ledger.Row
-	powers  []ledger.Power
-	audited []claims.Audited // On the paper's own numbers.
+	ledger  *evidence.Ledger
 	request report.Request
 	seconds string // Of a quick run.
 }
@@ -289,29 +271,22 @@ func markdown(table *figures.Table) (string, error) {
 // meanings explains the verdicts, a line each.
 func meanings() string {
 	var out strings.Builder
-	for _, v := range verdicts.All() {
-		fmt.Fprintf(&out, "- *%s*: %s.\n", v, v.Meaning())
+	for _, m := range evidence.Meanings {
+		fmt.Fprintf(&out, "- *%s*: %s.\n", m.Verdict, m.Says)
 	}
 	return strings.TrimRight(out.String(), "\n")
 }
 
 // counts returns how many entries have which verdict in a setting, in words.
 func (r results) counts(setting string) string {
-	of := slices.DeleteFunc(slices.Clone(r.ledger), func(row ledger.Row) bool { return string(row.Setting) != setting })
-	count, words := ledger.Count(of), []string{}
-	for _, v := range verdicts.All() {
-		if count[v] > 0 {
-			words = append(words, fmt.Sprintf("%d %s", count[v], v))
-		}
-	}
-	return strings.Join(words, ", ")
+	return evidence.Words(evidence.In(r.ledger.Entries, evidence.Setting(setting)))
 }
 
 // findings returns how many claims have a finding on our runs on drawn images.
 func (r results) findings(verdict string) int {
 	n := 0
-	for _, row := range r.ledger {
-		if strings.HasPrefix(row.Place, "Claim") && row.Ours == verdict && row.Setting != verdicts.Photographs {
+	for _, e := range r.ledger.Entries {
+		if strings.HasPrefix(e.Place, "Claim") && e.Ours == verdict && e.Setting != evidence.Photographs {
 			n++
 		}
 	}
@@ -322,10 +297,13 @@ func (r results) findings(verdict string) int {
 // ("none"), or show to be misprints ("misprint"), and how many claims there are ("all").
 func (r results) own(what string) (int, error) {
 	n := 0
-	for _, a := range r.audited {
-		f := a.Paper
-		itself := f.Verdict == verdicts.ContradictsItself && !f.Misprint
-		is, known := map[string]bool{"all": true, "hold": f.Verdict == verdicts.Reproduced, "misprint": f.Misprint,
+	for _, e := range r.ledger.Entries {
+		f := e.PaperFinding
+		if !strings.HasPrefix(e.Place, "Claim") || e.Setting == evidence.Photographs {
+			continue
+		}
+		itself := f.Verdict == evidence.ContradictsItself && !f.Misprint
+		is, known := map[string]bool{"all": true, "hold": f.Verdict == evidence.Reproduced, "misprint": f.Misprint,
 			"some": itself && f.Holding > 0, "none": itself && f.Holding == 0}[what]
 		if !known {
 			return 0, fmt.Errorf("own %q: want all, hold, some, none or misprint", what)

@@ -278,3 +278,37 @@ func (c HistogramClaim) holds(g ClaimGroup) figures.Markup {
 	}
 	return fmt.Sprintf("%d of %d", held, all)
 }
+
+// Measures of the triplets of runs in percent, beside those of package report; most are shares.
+const (
+	EdgeLast    = "edge, last"  // S_ap > 0.9, last five epochs of training.
+	CornerTrain = "corner"      // S_ap and S_an > 0.9, whole train set; report.Compact is that of the test set.
+	SpreadTrain = "spread"      // √(var S_ap + var S_an) times 100, whole train set.
+	SpreadTest  = "spread test" // The same, whole test set.
+	Positive    = "positive"    // Pairs with S > 0 in training, last five epochs.
+)
+
+// DensityScores returns these measures of the available runs of Figures 4 and 5, as of Table 2. It trains none.
+func DensityScores(ctx context.Context, q report.Request) (scores.Table, error) {
+	q.CachedOnly = true
+	p, _, err := histogramsOf(ctx, "densities", "", q)
+	if err != nil {
+		return nil, err
+	}
+	pairs := func(c runs.TripletDensity) float64 { return (c.Above(0, -1) + c.Above(-1, 0)) / 2 }
+	var out scores.Table
+	for _, c := range p.table.Cells {
+		for _, m := range []struct {
+			name   string
+			images ImagesOf
+			of     func(runs.TripletDensity) float64
+		}{
+			{EdgeLast, LastEpochs, edge}, {Positive, LastEpochs, pairs}, {CornerTrain, WholeTrain, corner},
+			{SpreadTrain, WholeTrain, spread}, {SpreadTest, WholeTest, spread},
+		} {
+			out = append(out, scores.Row{Table: 2, Whose: scores.Ours, Data: c.Data, Role: c.PaperData, Rule: c.Rule,
+				Measure: m.name, Value: OverSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
+		}
+	}
+	return out, nil
+}

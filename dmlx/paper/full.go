@@ -1,14 +1,12 @@
 package paper
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -64,10 +62,6 @@ func full(ctx context.Context, q report.Request) (*Report, error) {
 		}
 		orders = append(orders, columns...)
 	}
-	changes, err := ChangedClaims(ctx, short, long)
-	if err != nil {
-		return nil, err
-	}
 	r.Provenance = Together(at...).Provenance()
 	agreements, err := AgreementTable(orders, r.Provenance)
 	if err != nil {
@@ -84,7 +78,7 @@ func full(ctx context.Context, q report.Request) (*Report, error) {
 		return nil, err
 	}
 	r.Parts = []report.Part{{Of: OrderTable(orders, r.Provenance)}, {Name: "orders", Of: agreements},
-		{Name: "leads", Of: LeadTable(orders, r.Provenance)}, {Name: "claims", Of: changes.Table(r.Provenance)},
+		{Name: "leads", Of: LeadTable(orders, r.Provenance)},
 		{Name: "cost", Of: CostTable(at...)},
 		{Name: "picture", Of: picture}}
 	return r, nil
@@ -328,64 +322,5 @@ func CostTable(at ...*Table) *figures.Table {
 	}
 	t.Notes = []figures.Markup{"Seconds are those of training and evaluation while the machine may have done other " +
 		"work, so they compare no presets and no machines. (devel) is a program that recorded no commit."}
-	return t
-}
-
-// ClaimChanges are the claims of the paper on the runs of two presets.
-type ClaimChanges struct {
-	Presets [2]string
-	// Short and Long are the claims of which both presets have all runs, in the paper's order.
-	Short, Long []claims.Audited
-}
-
-// ChangedClaims audits the paper's claims on the available runs of two requests, and returns those of which both have
-// all runs. It trains none.
-func ChangedClaims(ctx context.Context, short, long report.Request) (*ClaimChanges, error) {
-	out := &ClaimChanges{Presets: [2]string{short.Preset.String(), long.Preset.String()}}
-	var audited [2][]claims.Audited
-	for i, q := range []report.Request{short, long} {
-		tables, err := ourTables(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		if audited[i], _, err = audit(ctx, q, tables); err != nil {
-			return nil, err
-		}
-	}
-	before, after := audited[0], audited[1]
-	for i := range before {
-		if before[i].Ours.Complete() && after[i].Ours.Complete() {
-			out.Short, out.Long = append(out.Short, before[i]), append(out.Long, after[i])
-		}
-	}
-	return out, nil
-}
-
-// Changed returns how many of the claims have another verdict at the second preset.
-func (c *ClaimChanges) Changed() int {
-	n := 0
-	for i := range c.Short {
-		if c.Short[i].Ours.Verdict != c.Long[i].Ours.Verdict {
-			n++
-		}
-	}
-	return n
-}
-
-// Table returns the table of the claims whose verdict differs between the presets.
-func (c *ClaimChanges) Table(provenance string) *figures.Table {
-	t := &figures.Table{Provenance: provenance, Columns: []figures.Column{{Title: "Section", Left: true},
-		{Title: "Claim", Left: true, Wrap: 40}, {Group: c.Presets[0], Title: "verdict"},
-		{Group: c.Presets[0], Title: "evidence", Left: true, Wrap: 30}, {Group: c.Presets[1], Title: "verdict"},
-		{Group: c.Presets[1], Title: "evidence", Left: true, Wrap: 30}},
-		Caption: fmt.Sprintf("Of %d claims of which both presets have all runs, %d change their verdict.", len(c.Short),
-			c.Changed())}
-	for i, a := range c.Short {
-		b := c.Long[i]
-		if a.Ours.Verdict != b.Ours.Verdict {
-			t.Rows = append(t.Rows, figures.Row(a.Section, cmp.Or(a.Quote, a.Asks), string(a.Ours.Verdict), a.Ours.Evidence,
-				string(b.Ours.Verdict), b.Ours.Evidence))
-		}
-	}
 	return t
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/paper/claims"
-	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -147,21 +145,5 @@ func TestFullAsFixed(t *testing.T) {
 		if r.Version == "3298f4d4025d" && !fixed[hash] { // The commit that added full.md.
 			t.Errorf("%s is bundled and not in full.md: %s", hash, r.Spec.Canonical())
 		}
-	}
-}
-
-func TestChangedClaims(t *testing.T) {
-	t.Parallel()
-	of := func(all ...verdicts.Verdict) (out []claims.Audited) {
-		for _, v := range all {
-			out = append(out, claims.Audited{Ours: claims.Finding{Verdict: v, Evidence: "1 of 1 cell"}})
-		}
-		return out
-	}
-	c := &ClaimChanges{Presets: [2]string{"short", "long"}, Short: of(verdicts.Reproduced, verdicts.Undecided),
-		Long: of(verdicts.Reproduced, verdicts.Contradicted)}
-	table := c.Table("")
-	if c.Changed() != 1 || len(table.Rows) != 1 || table.Rows[0][4].Text != "contradicted" {
-		t.Errorf("%+v", table)
 	}
 }

@@ -36,7 +36,6 @@ func TestMissing(t *testing.T) {
 		{"figure4", smoke, len(histogramDirections) * 2 * len(smoke.Seeds), true},
 		{"grid", smoke, 12 * 2, false},
 		{"table2", quick, 0, false},
-		{"claims", quick, 0, false},
 	} {
 		jobs, err := Missing(t.Context(), c.name, report.Request{Open: open, Store: store, Preset: c.preset})
 		if err != nil {

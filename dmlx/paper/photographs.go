@@ -3,6 +3,7 @@ package paper
 import (
 	"bytes"
 	"embed"
+	"fmt"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -45,6 +46,18 @@ const (
 // images and network are identified by their digests, so that its bundled runs can be shown without them.
 func PhotographsPreset() presets.Preset {
 	return photographsPreset("photographs", "photographs-rates.toml", photographs)
+}
+
+// Flags returns what asks on the command line for a preset, with the seeds that full.md has, or with the images and the
+// network of photographs.md.
+func Flags(p presets.Preset) string {
+	switch {
+	case p.Name == "full" && len(p.Seeds) == fullSeeds:
+		return fmt.Sprintf("--preset full --seeds 1-%d", fullSeeds)
+	case p.FineGrained == photographs:
+		return photographsFlags
+	}
+	return "--preset " + p.Name
 }
 
 // LongPhotographsPreset returns the preset of the longer training in photographs.md: the same with 960 steps and three

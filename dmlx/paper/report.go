@@ -16,7 +16,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
-	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -52,9 +51,6 @@ var items = []item{
 	{"table7", "Pair weights over learning rates", sweepTable(table7Study())},
 	{"table8", "Triplet weights over learning rates", sweepTable(table8Study())},
 	{"appendix", "Relative pair weights, instability, projection lengths", appendix},
-	{"claims", "The paper's claims, audited", auditClaims},
-	{"ledger", "The ledger: every number, figure and claim",
-		func(ctx context.Context, q report.Request) (*Report, error) { return ledgerOf(ctx, q) }},
 	{"grid", "What the paper left open: the full grid", grid},
 	{"length", "How long is long enough", length},
 	{"full", "Do longer runs bring the paper's order?", full},
@@ -82,15 +78,11 @@ func find(name string) (item, error) {
 }
 
 // Make reproduces a table or figure. Runs that the store or the program has are read, the others are trained, and
-// each is stored as soon as it is done. A call that was stopped can be repeated and goes on. Filters select entries of
-// the ledger.
-func Make(ctx context.Context, name string, q report.Request, entries ...ledger.Filter) (*Report, error) {
+// each is stored as soon as it is done. A call that was stopped can be repeated and goes on.
+func Make(ctx context.Context, name string, q report.Request) (*Report, error) {
 	it, err := find(name)
 	if err != nil {
 		return nil, err
-	}
-	if name == "ledger" {
-		it.make = func(ctx context.Context, q report.Request) (*Report, error) { return ledgerOf(ctx, q, entries...) }
 	}
 	if len(q.Rows) > 0 && !slices.Contains(TakingRows(), name) {
 		return nil, noRows(name)

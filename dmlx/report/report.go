@@ -31,8 +31,6 @@ type Report struct {
 	Runs, Ran int // How many runs it needs, and how many of them were trained for it now.
 	// Parts are its pictures and tables, in order.
 	Parts []Part
-	// Text is what a terminal shows of a report whose parts are too long for it, "" for one whose parts are shown.
-	Text string
 	// Results are its runs, as far as they are available. Histograms are the triplet densities that Figures 4 and 5
 	// show.
 	Results    []*runs.Result

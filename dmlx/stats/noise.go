@@ -35,7 +35,7 @@ func (n Noise) Test(value, factor float64) Test {
 	if n.Freedom <= 0 {
 		return Untested(value)
 	}
-	return student(value, factor*n.Std*n.Std, float64(n.Freedom))
+	return TestOf(value, factor*n.Std*n.Std, float64(n.Freedom))
 }
 
 // Bartlett returns the p-value of Bartlett's test that pooled standard deviations are those of one noise (Bartlett

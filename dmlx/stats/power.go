@@ -1,7 +1,9 @@
 package stats
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -67,6 +69,51 @@ func Proportion(k, n int) Interval {
 	}
 	if k < n {
 		out.High = distuv.Beta{Alpha: float64(k + 1), Beta: float64(n - k)}.Quantile(0.975)
+	}
+	return out
+}
+
+// Above returns the p-value of a one-sided test that the difference is above a bound. It is 1 where nothing was tested.
+func (t Test) Above(bound float64) float64 {
+	if math.IsNaN(t.Err) {
+		return 1
+	}
+	return distuv.StudentsT{Sigma: 1, Nu: t.Freedom}.Survival((t.Difference.Value - bound) / t.Err)
+}
+
+// At returns the difference with its interval at a two-sided level: 0.05 is the 95 % interval. The test is significant
+// at the level if the interval excludes 0.
+func (t Test) At(level float64) Interval {
+	if math.IsNaN(t.Err) {
+		return Point(t.Difference.Value)
+	}
+	half := distuv.StudentsT{Sigma: 1, Nu: t.Freedom}.Quantile(1-level/2) * t.Err
+	return Interval{t.Difference.Value, t.Difference.Value - half, t.Difference.Value + half}
+}
+
+// WithRuns returns the test of the same difference with some times as many runs. Its p-value is unknown.
+func (t Test) WithRuns(times float64) Test {
+	t.Err, t.Freedom, t.T, t.P = t.Err/math.Sqrt(times), t.Freedom*times, math.NaN(), math.NaN()
+	return t
+}
+
+// HolmLevels returns for each p-value the level at which Holm's step-down procedure tests it, NaN for a test that was
+// not made. A test is significant if its p-value is at most that; those after the first that is not have its level.
+func HolmLevels(p []float64, level float64) []float64 {
+	out := make([]float64, len(p))
+	var made []int
+	for i, v := range p {
+		if out[i] = math.NaN(); !math.IsNaN(v) {
+			made = append(made, i)
+		}
+	}
+	slices.SortStableFunc(made, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	last := 0
+	for step, i := range made {
+		if step > 0 && p[made[step-1]] <= out[made[step-1]] {
+			last = step
+		}
+		out[i] = level / float64(len(made)-last)
 	}
 	return out
 }

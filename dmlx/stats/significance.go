@@ -31,7 +31,7 @@ func Welch(a, b Mean) Test {
 	if va+vb > 0 {
 		freedom = (va + vb) * (va + vb) / (va*va/float64(a.N-1) + vb*vb/float64(b.N-1))
 	}
-	return student(a.Mean-b.Mean, va+vb, freedom)
+	return TestOf(a.Mean-b.Mean, va+vb, freedom)
 }
 
 // Paired tests the mean of differences against 0 by Student's t. It needs two differences. They are independent of
@@ -41,7 +41,7 @@ func Paired(differences []float64) Test {
 		return Untested(stat.Mean(differences, nil))
 	}
 	mean, std := stat.MeanStdDev(differences, nil)
-	return student(mean, std*std/float64(len(differences)), float64(len(differences)-1))
+	return TestOf(mean, std*std/float64(len(differences)), float64(len(differences)-1))
 }
 
 // Times returns the test of a measure in another unit: with the factor 100, a fraction becomes percent.
@@ -58,7 +58,7 @@ func (m Mean) Interval() Interval {
 	if m.N < 2 {
 		return Point(m.Mean)
 	}
-	return student(m.Mean, m.Std*m.Std/float64(m.N), float64(m.N-1)).Difference
+	return TestOf(m.Mean, m.Std*m.Std/float64(m.N), float64(m.N-1)).Difference
 }
 
 // Untested returns a difference without a test.
@@ -67,9 +67,9 @@ func Untested(difference float64) Test {
 	return Test{Difference: Point(difference), T: nan, Freedom: nan, P: nan, Err: nan}
 }
 
-// student returns the test of a difference whose variance is estimated with some degrees of freedom. A variance of 0 is
+// TestOf returns the test of a difference whose variance is estimated with some degrees of freedom. A variance of 0 is
 // no estimate.
-func student(difference, variance, freedom float64) Test {
+func TestOf(difference, variance, freedom float64) Test {
 	if math.IsNaN(difference) || math.IsInf(difference, 0) || variance == 0 {
 		return Untested(difference)
 	}

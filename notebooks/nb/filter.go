@@ -27,6 +27,11 @@ func Filter(t *figures.Table, columns []int, caption ...string) {
 	}
 }
 
+// heading is the head of a column in words.
+func heading(c figures.Column) string {
+	return strings.TrimSpace(figures.Plain(c.Title) + " " + figures.Plain(c.Group))
+}
+
 // filterScript returns the script that filters the table in the output before.
 func filterScript(t *figures.Table, columns []int) (string, error) {
 	type choice struct {

@@ -10,11 +10,13 @@ import (
 
 // formerCommands are commands that dmlx no longer has, and what stands in their place.
 var formerCommands = map[string]string{
-	"runs cancel": "scancel JOB cancels a job; its finished runs are kept",
-	"runs queue":  "squeue and sacct tell of the job whose number --on slurm printed",
-	"runs export": "a run is a folder of the store: copy it by rsync or tar",
-	"runs import": "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
-	"runs merge":  "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
+	"reproduce claims": "dmlx ledger --table Claims has each sentence of the paper with its verdict",
+	"reproduce ledger": "it is a command of its own, as in dmlx ledger --table 3 --verdict undecided",
+	"runs cancel":      "scancel JOB cancels a job; its finished runs are kept",
+	"runs queue":       "squeue and sacct tell of the job whose number --on slurm printed",
+	"runs export":      "a run is a folder of the store: copy it by rsync or tar",
+	"runs import":      "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
+	"runs merge":       "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
 	"bench": "in a clone of the repository, go test ./dmlx/cmd/dmlx -run '^$' -bench 'Step|ResNet|Input|Recall' " +
 		"measures this machine",
 	"train steps": "in a clone of the repository, DMLX_TEST_STEPS=1 with the tests of ./dmlx/train takes steps on " +

@@ -37,7 +37,7 @@ func TestLabBadInput(t *testing.T) {
 		{[]string{"lab", "--port", "-1"}, "not between 1 and 65535"},
 		{[]string{"lab", "--restore", "--in-place"}, "git restores"},
 		{[]string{"lab", "nonesuch"},
-			"nonesuch is neither a file nor a notebook of this project; there are appendix, claims"},
+			"nonesuch is neither a file nor a notebook of this project; there are appendix, cluster"},
 		{[]string{"lab", "tabel2"}, "did you mean table2?"},
 		{[]string{"lab", "--install-kernel", "start"}, "take no other flag"},
 		{[]string{"lab", "--install-kernel", "--remove-kernel"}, "take no other flag"},

@@ -155,6 +155,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 	root.AddCommand(
 		training.NewTrain(a),
 		training.NewReproduce(a),
+		training.NewLedger(a),
 		training.NewSearch(a),
 		stored.NewRuns(a),
 		data.NewData(a),

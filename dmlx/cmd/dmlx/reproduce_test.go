@@ -16,34 +16,6 @@ func TestReproduceShipped(t *testing.T) {
 	}
 }
 
-// The ledger's entries are selected by flags, and what none has is an error that lists what there is.
-func TestReproduceLedgerFilter(t *testing.T) {
-	store, out := atWork(t), t.TempDir()
-	object(t, "reproduce", "ledger", "--store", store, "--out", out, "--table", "3", "--data", "minicar",
-		"--evidence", "full")
-	raw, err := os.ReadFile(filepath.Join(out, "ledger-quick-rows.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")[1:]
-	for _, line := range lines {
-		if !strings.HasPrefix(line, "Table 3,") || !strings.Contains(line, "minicar") {
-			t.Error(line)
-		}
-	}
-	if len(lines) != 12 { // Six pair weights with two directions.
-		t.Errorf("%d lines", len(lines))
-	}
-	for _, c := range [][]string{{"ledger", "--table", "9", "There are Table 2"},
-		{"ledger", "--verdict", "x", "reproduced"}, {"ledger", "--data", "x", "minicar"},
-		{"table2", "--table", "2", "want dmlx reproduce ledger"}} {
-		code, _, stderr := invoke(t, "reproduce", c[0], c[1], c[2], "--store", store)
-		if !failed(code) || !strings.Contains(stderr, c[3]) {
-			t.Errorf("%q: code %d, %q", c, code, stderr)
-		}
-	}
-}
-
 // Output that cannot be written is an error before any run.
 func TestReproduceOut(t *testing.T) {
 	dir := t.TempDir()

@@ -1,8 +1,7 @@
 // Package sweeps analyzes the sweeps of the learning rate, the paper's Tables 6 to 8 and our runs beside them.
 //
 // It selects a rate for each rule in two ways: by test recall, as the paper does, and by the recall on training classes
-// that were held out. It then computes how much the first selection flatters, how much recall other rates lose, and
-// whether the paper's statements on the rates hold.
+// that were held out. It then computes how much the first selection flatters, and how much recall other rates lose.
 package sweeps
 
 import (
@@ -26,13 +25,12 @@ type kind struct {
 	varied, blocks scores.Column // The part that the rows vary, and the one that the blocks of rows vary, or "".
 	compared       string
 	tint           color.NRGBA
-	statements     []statement
 }
 
 var kinds = []kind{
-	{6, 2, scores.Direction, "", "gradient directions", figures.Red, directionStatements},
-	{7, 3, scores.Pair, scores.Direction, "pair weights", figures.LeafGreen, pairStatements},
-	{8, 4, scores.Triplet, scores.Pair, "triplet weights", figures.BrightSky, tripletStatements},
+	{6, 2, scores.Direction, "", "gradient directions", figures.Red},
+	{7, 3, scores.Pair, scores.Direction, "pair weights", figures.LeafGreen},
+	{8, 4, scores.Triplet, scores.Pair, "triplet weights", figures.BrightSky},
 }
 
 // Sweep holds our sweep beside one of the paper's. The rates of the two are on different scales. The shapes of the

@@ -72,7 +72,7 @@ func TestTables(t *testing.T) {
 		"table7": paperScores(7, -4, 1, 3, gaps), "table8": paperScores(8, -3, 1, 2, nil)} {
 		s := read(t, table, all)
 		for part, of := range map[string]*figures.Table{"": s.Table(), "protocols": s.Protocols(),
-			"robustness": s.Robustness(), "statements": s.Statements()} {
+			"robustness": s.Robustness()} {
 			for _, format := range of.Formats() {
 				got, err := figures.Bytes(of, format)
 				if err != nil {
@@ -261,7 +261,7 @@ func TestReadRejects(t *testing.T) {
 		point("cos/con/con", "minicar", "CAR", 0.1, scores.Missing(), scores.Missing()),
 		point("cos/lin/con", "minicar", "", 0.1, score, score)} {
 		s := read(t, "table6", all)
-		for _, o := range []figures.Output{s.Table(), s.Curves(), s.Protocols(), s.Orders(), s.Robustness(), s.Statements()} {
+		for _, o := range []figures.Output{s.Table(), s.Curves(), s.Protocols(), s.Orders(), s.Robustness()} {
 			for _, format := range o.Formats() {
 				if _, err := figures.Bytes(o, format); err != nil {
 					t.Error(err)

@@ -299,69 +299,17 @@ func lossCells(c scores.Curve) []figures.Cell {
 		return figures.Row("–", "–", "–", "–")
 	}
 	lost := func(d float64) string {
-		if math.IsNaN(d) {
+		switch {
+		case math.IsNaN(d):
 			return "beyond"
+		case math.IsInf(d, 0):
+			return "diverged"
 		}
-		return points(d)
+		return fmt.Sprintf("%.1f", d)
 	}
 	worst := stats.Mean{Mean: c.Spread(), N: 1}
 	if math.IsInf(worst.Mean, 0) {
 		worst = stats.Mean{Mean: math.NaN(), Diverged: 1}
 	}
 	return figures.Row(rateCell(c[best].LR, c.AtEdge(best)), lost(c.Drop(0.5)), lost(c.Drop(2)), score(worst))
-}
-
-// Statements returns the table of the paper's statements on the sweep, with the decisions by the paper's own numbers
-// and by ours, in each block of rows that has both of the rows compared. The decisions compare means alone; the
-// deviations in [Sweep.Curves] show the noise.
-func (s *Sweep) Statements() *figures.Table {
-	t := &figures.Table{Provenance: s.provenance,
-		Caption: fmt.Sprintf("What the paper says of Table %d's rates, by its numbers and by ours.", s.number),
-		Columns: []figures.Column{{Title: "The paper says", Left: true}, {Title: "taken as", Left: true}}}
-	if s.blocks != "" {
-		t.Columns = append(t.Columns, figures.Column{Title: "with", Left: true})
-	}
-	for _, set := range s.sets {
-		if set.paper != "" {
-			t.Columns = append(t.Columns, figures.Column{Group: set.paper, Title: "the paper's"})
-		}
-		t.Columns = append(t.Columns, figures.Column{Group: set.data, Title: "ours"})
-	}
-	for _, st := range s.statements {
-		before := len(t.Rows)
-		for _, block := range s.byBlock() {
-			find := func(name string) int {
-				return slices.IndexFunc(block, func(r *row) bool { return r.name == name })
-			}
-			a, b := find(st.a), find(st.b)
-			if a < 0 || b < 0 {
-				continue
-			}
-			row := figures.Row(st.says, st.better.describe(figures.PartLabel(s.varied, st.a), figures.PartLabel(s.varied, st.b)))
-			if s.blocks != "" {
-				row = append(row, figures.Text(block[0].blockLabel))
-			}
-			for i, set := range s.sets {
-				var theirs, ours figures.Markup
-				x, y := block[a].cells[i], block[b].cells[i]
-				if st.paper == "" || st.paper == set.paper {
-					theirs, ours = st.better.decide(x.theirs, y.theirs), st.better.decide(x.ours, y.ours)
-				}
-				if set.paper != "" {
-					row = append(row, figures.Text(theirs))
-				}
-				row = append(row, figures.Text(ours))
-			}
-			t.Rows = append(t.Rows, row)
-		}
-		if len(t.Rows) > before {
-			t.Rules = append(t.Rules, len(t.Rows))
-		}
-	}
-	t.Notes = []figures.Markup{
-		"In brackets: the two numbers, or at how many of the rates that both were run at. A best rate at its grid's edge " +
-			"has only one side that it can lose on.",
-		"By the means alone: a difference of a point may be noise.",
-	}
-	return t
 }

@@ -14,8 +14,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper"
-	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
-	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -26,10 +24,8 @@ import (
 type reproduction struct {
 	execution
 	objectiveFlags
-	set      settingFlags
-	bundled  string // File to write the results to; "" writes none.
-	entries  ledger.Filter
-	verdicts []string
+	set     settingFlags
+	bundled string // File to write the results to; "" writes none.
 
 	names    []string                  // Of the tables and figures; set by plan.
 	requests map[string]report.Request // By name; set by plan.
@@ -73,7 +69,6 @@ once. The run store must be in a folder that the cluster's nodes share.`,
 		Example: "  dmlx reproduce table2 --preset quick\n" +
 			"  dmlx reproduce table2 table3 table4 --no-bundled --jobs 2 --out results/\n" +
 			"  dmlx reproduce all --cached-only\n" +
-			"  dmlx reproduce ledger --table 3 --table 7 --verdict contradicted\n" +
 			"  dmlx reproduce table3 --add-rule 'Ours = cos/lin/cir?tau=2' --add-loss ms\n" +
 			"  dmlx reproduce table4 --set options=tau=2 --batch 16x4 --seeds 1-5\n" +
 			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
@@ -88,11 +83,6 @@ once. The run store must be in a folder that the cluster's nodes share.`,
 		`loss as a row of your own, as in "ms, miner ms"; may be repeated`)
 	r.set.add(a, f)
 	f.Lookup("lr").Usage = "learning rate, or several for the sweeps of Tables 6 to 8 (default: the preset's for each)"
-	f.StringArrayVar(&r.entries.Places, "table", nil, `show these entries of the ledger: "3", "Figures", "Claims" or `+
-		`"Claim, §6"; may be repeated, like --verdict, --data and --evidence`)
-	f.StringArrayVar(&r.verdicts, "verdict", nil, `show the entries of the ledger with this verdict: "contradicted", …`)
-	f.StringArrayVar(&r.entries.Data, "data", nil, "show the entries of the ledger on this data set of ours")
-	f.StringArrayVar(&r.entries.Presets, "evidence", nil, "show the entries of the ledger that runs of this preset judge")
 	f.BoolVar(&r.IgnoreBundled, "no-bundled", false, "train again the runs that are bundled with the program")
 	f.BoolVar(&r.CachedOnly, "cached-only", false, "train nothing: show the runs that are cached or bundled")
 	f.StringVar(&r.bundled, "write-bundled", "", "file to write the results to, in the format of dmlx/runs/bundled/")
@@ -148,14 +138,6 @@ func (r *reproduction) plan(names []string) error {
 	if err := r.checkFlags(); err != nil {
 		return err
 	}
-	for i, place := range r.entries.Places {
-		if place != "" && strings.Trim(place, "0123456789") == "" {
-			r.entries.Places[i] = "Table " + place
-		}
-	}
-	for _, v := range r.verdicts {
-		r.entries.Verdicts = append(r.entries.Verdicts, verdicts.Verdict(v))
-	}
 	if err := r.begin(preset, preset.Light(r.Devices)); err != nil {
 		return err
 	}
@@ -166,11 +148,6 @@ func (r *reproduction) plan(names []string) error {
 
 // checkFlags returns an error if flags contradict each other, or if an output cannot be written.
 func (r *reproduction) checkFlags() error {
-	filtered := slices.ContainsFunc(ledgerFlags, r.flags.Changed)
-	switch {
-	case filtered && !slices.Equal(r.names, []string{"ledger"}):
-		return cli.Usagef("--%s select entries of the ledger: want dmlx reproduce ledger", strings.Join(ledgerFlags, ", --"))
-	}
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -199,7 +176,7 @@ func (r *reproduction) makeAll(ctx context.Context, submitted map[string]bool) e
 		r.show(name + " ")
 		q := r.requests[name]
 		q.Progress = r.Progress
-		report, err := paper.Make(ctx, name, q, r.entries)
+		report, err := paper.Make(ctx, name, q)
 		r.Line.End()
 		if err != nil {
 			return err
@@ -246,9 +223,6 @@ func (r *reproduction) writeBundled(results []*runs.Result, histograms []*runs.H
 	r.Logf("wrote the similarity histograms of Figures 4 and 5 to %s", path)
 	return nil
 }
-
-// ledgerFlags select entries of the ledger.
-var ledgerFlags = []string{"table", "verdict", "data", "evidence"}
 
 // plan returns the request for each table, or an error for a row, a setting or a data set that it cannot have. Of all
 // tables each takes the rows that it can have.
@@ -396,9 +370,7 @@ func present(a *cli.App, r *paper.Report, out string) (reproduced, string, error
 			texts = append(texts, text)
 		}
 	}
-	if r.Text != "" {
-		texts = []string{r.Text}
-	} else if r.Runs > 0 {
+	if r.Runs > 0 {
 		texts = append(texts, fmt.Sprintf("%d runs, %d of them trained now", r.Runs, r.Ran))
 	}
 	return set, strings.Join(texts, "\n"), nil

@@ -1,0 +1,222 @@
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// Entry is an entry of the paper with its verdict in a setting.
+type Entry struct {
+	// Place is where it stands: "Table 3", "Figure 4", "Claim, §5.2". What is the entry itself, a claim's sentence as
+	// printed, and Asks is what is compared. Tables are the paper's tables that it is about.
+	Place      string
+	Tables     []int
+	What, Asks figures.Markup
+	// Paper and Ours are the two values as text, and PaperEffect and OurEffect the differences, "" if there are none. The
+	// cells have them as numbers.
+	Paper, Ours, PaperEffect, OurEffect figures.Markup
+	PaperCells, OurCells                []Cell
+	// Data is our data set, Preset, Steps and Seeds are those of the runs that judge, and Runs their IDs: all zero where
+	// no run of ours bears on the entry. Of several cells Steps and Seeds are the smallest.
+	Data, Preset string
+	Steps, Seeds int
+	Runs         []string
+	// Verdict is the verdict, Setting what it is about, Decided what it rests on, Test how that is tested, and Why the
+	// reason, in a line.
+	Verdict Verdict
+	Setting Setting
+	Decided Decision
+	// PaperFinding is what the print itself says of a claim.
+	PaperFinding Finding
+	Test, Why    figures.Markup
+	Command      string // It runs it again.
+}
+
+// Decision is what a verdict rests on: of several cells the one that decides.
+type Decision struct {
+	Cell figures.Markup
+	// Difference has its interval at the level of its test, which is corrected for Tests tests: the verdict rests on
+	// whether it lies beyond Bound. P is the p-value of the difference from 0, not corrected.
+	Difference stats.Interval
+	P          float64
+	Tests      int
+	// Detectable is the true difference that four of five repetitions would find among so many tests.
+	Detectable, Bound float64
+}
+
+// undecidedBy is a decision on nothing.
+var undecidedBy = Decision{Difference: stats.Point(math.NaN()), P: math.NaN(), Detectable: math.NaN()}
+
+// Count returns how many entries have each verdict.
+func Count(entries []Entry) map[Verdict]int {
+	out := make(map[Verdict]int)
+	for _, e := range entries {
+		out[e.Verdict]++
+	}
+	return out
+}
+
+// Words says how many entries have which verdict.
+func Words(entries []Entry) string {
+	count, out := Count(entries), []string{}
+	for _, v := range Meanings {
+		if count[v.Verdict] > 0 {
+			out = append(out, fmt.Sprintf("%d %s", count[v.Verdict], v.Verdict))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Filter selects entries. An empty list takes all.
+type Filter struct {
+	Places   []string // As in the entries, "Table 3", or "Figures" and "Claims" for all of these.
+	Verdicts []string
+	Settings []string
+}
+
+// Select returns the entries that the filter takes. It returns an error for a value that none has.
+func (f Filter) Select(entries []Entry) ([]Entry, error) {
+	for _, by := range []struct {
+		what   string
+		wanted []string
+		known  []string // One that no entry has.
+		of     func(Entry) []string
+	}{
+		{"place", f.Places, nil, func(e Entry) []string { return []string{e.group(), e.Place} }},
+		{"verdict", f.Verdicts, slice.Map(Meanings, func(m Meaning) string { return string(m.Verdict) }),
+			func(e Entry) []string { return []string{string(e.Verdict)} }},
+		{"setting", f.Settings, nil, func(e Entry) []string { return []string{string(e.Setting)} }},
+	} {
+		known := by.known
+		for _, e := range entries {
+			for _, value := range by.of(e) {
+				if !slices.Contains(known, value) {
+					known = append(known, value)
+				}
+			}
+		}
+		for _, w := range by.wanted {
+			if !slices.Contains(known, w) {
+				return nil, errs.NoSuch(fmt.Sprintf("the ledger has no %s %q", by.what, w), w, known)
+			}
+		}
+		if len(by.wanted) > 0 {
+			entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
+				return !slices.ContainsFunc(by.of(e), func(v string) bool { return slices.Contains(by.wanted, v) })
+			})
+		}
+	}
+	return entries, nil
+}
+
+// group names the place of an entry, with all figures and all claims as one.
+func (e Entry) group() string {
+	for _, kind := range []string{"Claim", "Figure"} {
+		if strings.HasPrefix(e.Place, kind) {
+			return kind + "s"
+		}
+	}
+	return e.Place
+}
+
+// Table returns the entries as a table, of which CSV has all columns.
+func Table(entries []Entry, provenance string) *figures.Table {
+	t := &figures.Table{
+		Columns: []figures.Column{{Title: "Place", Left: true, Merged: true}, {Title: "What", Left: true, Wrap: 40},
+			{Title: "setting", Left: true}, {Title: "verdict"}, {Title: "why", Left: true, Wrap: 30},
+			{Group: "value", Title: "paper"}, {Group: "value", Title: "ours"},
+			{Group: "difference", Title: "paper", Wrap: 30}, {Group: "difference", Title: "ours", Wrap: 30},
+			{Group: "decided by", Title: "cell", Left: true, Wrap: 24}, {Group: "decided by", Title: "interval"},
+			{Group: "decided by", Title: "beyond"}, {Group: "decided by", Title: "p"},
+			{Group: "decided by", Title: "tests"}, {Group: "decided by", Title: "detectable"},
+			{Title: "our data", Left: true}, {Title: "preset", Left: true}, {Title: "steps"}, {Title: "seeds"},
+			{Title: "comparable", Left: true, Wrap: 24}, {Title: "test", Left: true, Wrap: 24},
+			{Title: "command", Left: true}, {Title: "runs", Left: true, Wrap: 12}},
+		Caption: fmt.Sprintf("The ledger: %d verdicts on entries of the paper. %s.", len(entries), Words(entries)),
+		Notes: []figures.Markup{"The interval is that of the test that decided, corrected for the number of tests. " +
+			"Detectable: the true difference that four of five repetitions would find."},
+		Provenance: provenance,
+	}
+	for i, e := range entries {
+		if i > 0 && entries[i-1].Place != e.Place {
+			t.Rules = append(t.Rules, i)
+		}
+		d := e.Decided
+		t.Rows = append(t.Rows, figures.Row(e.Place, e.What, e.Setting, e.Verdict.Cell(), e.Why, e.Paper, e.Ours,
+			e.PaperEffect, e.OurEffect, d.Cell, d.Difference, some(d.Bound, d.Tests), some(d.P, d.Tests),
+			nonzero(d.Tests), some(d.Detectable, d.Tests), e.Data, e.Preset, nonzero(e.Steps), nonzero(e.Seeds), e.Asks,
+			e.Test, e.Command, strings.Join(e.Runs, " ")))
+	}
+	return t
+}
+
+// some formats a value of tests, "" without any.
+func some(v float64, tests int) string {
+	if tests == 0 || math.IsNaN(v) {
+		return ""
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+func nonzero(n int) string { return strings.TrimPrefix(fmt.Sprint(n), "0") }
+
+// Brief returns the columns of [Table] that fit a page.
+func Brief(entries []Entry, provenance string) *figures.Table {
+	t := Table(entries, provenance)
+	keep := []int{0, 1, 2, 3, 10, 8, 4}
+	pick := func(of []figures.Cell) []figures.Cell {
+		return slice.Map(keep, func(i int) figures.Cell { return of[i] })
+	}
+	t.Columns = slice.Map(keep, func(i int) figures.Column { return t.Columns[i] })
+	t.Rows = slice.Map(t.Rows, pick)
+	return t
+}
+
+// Summary returns the table of the number of verdicts by setting and place.
+func Summary(entries []Entry, provenance string) *figures.Table {
+	t := &figures.Table{Columns: []figures.Column{{Title: "Setting", Left: true, Merged: true},
+		{Title: "Place", Left: true}, {Title: "entries"}, {Title: "verdicts", Left: true, Wrap: 60}},
+		Caption: "How many entries of the paper have which verdict, by setting.", Provenance: provenance}
+	for _, setting := range settings {
+		of := In(entries, setting)
+		if len(of) == 0 {
+			continue
+		}
+		var places []string
+		for _, e := range of {
+			if !slices.Contains(places, e.group()) {
+				places = append(places, e.group())
+			}
+		}
+		for _, place := range append(places, "all") {
+			its := of
+			if place != "all" {
+				its = slices.DeleteFunc(slices.Clone(of), func(e Entry) bool { return e.group() != place })
+			}
+			t.Rows = append(t.Rows, figures.Row(cmp.Or(setting, "no runs"), place, len(its), Words(its)))
+		}
+		t.Rules = append(t.Rules, len(t.Rows))
+	}
+	return t
+}
+
+// In returns the entries of a setting.
+func In(entries []Entry, setting Setting) []Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Setting != setting })
+}
+
+// About returns the claims about some of the paper's tables.
+func About(entries []Entry, tables ...int) []Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
+		return e.group() != "Claims" ||
+			!slices.ContainsFunc(tables, func(table int) bool { return slices.Contains(e.Tables, table) })
+	})
+}

@@ -1,0 +1,311 @@
+// Package evidence gives every printed number of the paper, every figure and every measurable claim one verdict: what
+// our runs say about it, and in which setting. [Of] reads the runs, [Judge] decides, and [Table] shows the entries.
+//
+// Numbers of another setting are not comparable by their value. What is comparable is the sign of a difference: of a
+// number to the first row of its table, on the same data set. In the sweeps both are at the same learning rate, or each
+// at its best one where their grids have none in common. Both differences, the paper's by its printed deviations and
+// ours by seeds, are tested by Welch's t with Holm's correction for the numbers of a table. Where we have one seed, its
+// noise is that of the data set's cells with several; where the paper prints no deviation, its sign counts. A claim is
+// a list of such differences, and says how many of them must hold; see [Decide].
+package evidence
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/paper/formulas"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
+	"github.com/gradient-surgery/dml/dmlx/scores"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// Runs are the runs of a preset that judge.
+type Runs struct {
+	Preset, Flags string // Flags ask for the preset on the command line.
+	Setting       Setting
+	Scores        scores.Table // Of Tables 2 to 8 and of the densities of triplets.
+	Complete      map[int]bool // The tables of which all runs are there.
+}
+
+// judged are runs as numbers.
+type judged struct {
+	Runs
+	known *Numbers
+}
+
+// Ledger has all entries, what the tests of each table can find, and a report of the runs.
+type Ledger struct {
+	Entries []Entry
+	Powers  []Power
+	report.Report
+}
+
+// Of returns the ledger by the available runs of the request's preset. It trains none. At the preset quick it takes
+// the runs of [paper.FullPreset] where they are complete. There, entries of their own follow for what the runs of
+// [paper.PhotographsPreset] have evidence of: no verdict mixes settings.
+func Of(ctx context.Context, q report.Request) (*Ledger, error) {
+	settings := [][]presets.Preset{{q.Preset}}
+	if q.Preset.String() == "quick" {
+		settings = [][]presets.Preset{{q.Preset, paper.FullPreset()}, {paper.PhotographsPreset()}}
+	}
+	l := new(Ledger)
+	for i, of := range settings {
+		if i > 0 {
+			q.Seeds = nil
+		}
+		var runs []Runs
+		for _, p := range of {
+			q.Preset = p
+			r, err := l.read(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, r)
+		}
+		entries, powers, err := Judge(Claims(), runs...)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 { // What is judged without them is there.
+			entries = In(entries, runs[0].Setting)
+			powers = slices.DeleteFunc(powers, func(p Power) bool { return p.Compared == 0 })
+		}
+		l.Entries, l.Powers = append(l.Entries, entries...), append(l.Powers, powers...)
+	}
+	return l, nil
+}
+
+// read returns the available runs of a request's preset, and adds them to the report.
+func (l *Ledger) read(ctx context.Context, q report.Request) (Runs, error) {
+	q.CachedOnly = true
+	r := Runs{Preset: q.Preset.Name, Flags: paper.Flags(q.Preset), Setting: settingOf(q.Preset),
+		Complete: make(map[int]bool)}
+	var all []*paper.Table
+	for table := 2; table <= 8; table++ {
+		study, err := paper.ParseStudy(fmt.Sprintf("table%d", table))
+		if err != nil {
+			return r, err
+		}
+		t, err := paper.Reproduce(ctx, q.Open, q.Store, study, q.Preset, q.Options)
+		if err != nil {
+			return r, err
+		}
+		of := t.Scores()
+		for i := range of {
+			of[i].Table, of[i].Preset = table, q.Preset.Name
+		}
+		r.Scores, r.Complete[table] = append(r.Scores, of...), t.Missing == 0 && t.Runs > 0
+		all = append(all, t)
+		l.Runs += t.Runs
+		l.Results = append(l.Results, t.Results()...)
+	}
+	densities, err := paper.DensityScores(ctx, q)
+	r.Scores = append(r.Scores, densities...)
+	if together := paper.Together(all...); len(together.Results()) > 0 || l.Provenance == "" {
+		l.Provenance = strings.TrimPrefix(l.Provenance+"; "+together.Provenance(), "; ")
+	}
+	return r, err
+}
+
+// settingOf returns what the runs of a preset are evidence of.
+func settingOf(p presets.Preset) Setting {
+	switch {
+	case p.Like("paper"):
+		return PapersOwn
+	case slices.Contains(datasets.Names(), p.FineGrained) && slices.Contains(datasets.Names(), p.CoarseGrained):
+		return Drawn
+	}
+	return Photographs
+}
+
+// Judge returns an entry for each printed number, figure and claim, by runs of one setting, of which the last is the
+// longest, and what the tests of Tables 2 to 8 can find. No verdict mixes presets: a table is judged by the last that
+// has all runs of all its rows, since its numbers are compared with its first row and corrected together; a claim by
+// the last that has all runs of it; and a figure by the verdicts of its claims. What none has all of is judged by the
+// first.
+func Judge(all []Claim, runs ...Runs) ([]Entry, []Power, error) {
+	of := make([]*judged, len(runs))
+	for i, r := range runs {
+		n, err := NumbersOf(r.Scores)
+		if err != nil {
+			return nil, nil, err
+		}
+		of[i] = &judged{r, n}
+	}
+	var entries []Entry
+	var powers []Power
+	for table := 2; table <= 8; table++ {
+		by := of[0]
+		for _, r := range of[1:] {
+			if r.Complete[table] {
+				by = r
+			}
+		}
+		numbers := by.numbers(table)
+		its := judge(numbers)
+		for i := range its {
+			by.complete(&its[i], table)
+		}
+		entries, powers = append(entries, its...), append(powers, assess(numbers, by.Preset))
+	}
+	printed, err := NumbersOf(scores.Printed())
+	if err != nil {
+		return nil, nil, err
+	}
+	claims := slice.Map(all, func(c Claim) Entry { return judgeClaim(c, printed, of) })
+	figures, err := judgeFigures(claims)
+	return slices.Concat(entries, figures, claims), powers, err
+}
+
+// complete fills in what an entry of a table has from the runs that judge it.
+func (by *judged) complete(e *Entry, table int) {
+	if e.Verdict != NotRun {
+		e.Setting, e.Preset = by.Setting, by.Preset
+	}
+	e.Command = fmt.Sprintf("dmlx reproduce table%d %s", table, by.Flags)
+	switch {
+	case strings.HasPrefix(e.Why, "another paper's"):
+		e.Command = ""
+	case strings.HasPrefix(e.Why, "takes "):
+		e.Command = "dmlx reproduce table5 --preset paper"
+	}
+}
+
+// judgeClaim returns the entry of a claim. It has the verdict on runs, or on the paper's own numbers where no run bears
+// on it.
+func judgeClaim(c Claim, printed *Numbers, of []*judged) Entry {
+	by, paper := of[0], printed.find(c)
+	ours := by.known.find(c)
+	for _, r := range of[1:] {
+		if f := r.known.find(c); f.Complete() {
+			by, ours = r, f
+		}
+	}
+	if by != of[0] {
+		ours.Evidence += fmt.Sprintf(" At `%s`.", by.Preset)
+	}
+	e := Entry{Place: "Claim, " + c.Section, Tables: c.tables(), What: c.Says, Asks: c.Asks,
+		Paper: paper.Verdict.onPrint(), Ours: string(ours.Verdict), PaperEffect: paper.Evidence, OurEffect: ours.Evidence,
+		PaperCells: paper.Cells, OurCells: ours.Cells, Decided: undecidedBy, PaperFinding: paper,
+		Test:    "Welch's t, corrected for the number of cells",
+		Command: "dmlx reproduce table" + strings.Join(slice.Map(c.tables(), strconv.Itoa), " table") + " " + by.Flags}
+	if c.Says == "" {
+		e.What = "The printed tables against themselves"
+	}
+	e.Verdict, e.Setting = overall(paper.Verdict, ours.Verdict, by.Setting)
+	switch {
+	case e.Verdict == NotRun:
+		e.Why = "its runs are not in the store"
+	case e.Verdict == DifferentSetting:
+		e.Why = "its number is in no table and of no run"
+	case e.Setting == Print:
+		e.Why, e.Test, e.Command = "by the paper's own numbers: no run bears on it", "as printed", "dmlx ledger"
+		if paper.Misprint {
+			e.Why = "a misprint: with another sign or symbol it holds"
+		}
+	default:
+		e.Preset, e.Decided = by.Preset, ours.Decided
+		e.read(by.known)
+		if ours.Times > 0 {
+			e.Why = fmt.Sprintf("%d times the seeds would decide, if the differences stay", ours.Times)
+		}
+	}
+	return e
+}
+
+// read fills in the runs of a claim's cells.
+func (e *Entry) read(n *Numbers) {
+	var sets []string
+	for _, cell := range e.OurCells {
+		for _, t := range cell.Terms {
+			for _, r := range n.of[key(t.Of)] {
+				if r.Run != "" && !slices.Contains(e.Runs, r.Run) {
+					e.Runs = append(e.Runs, r.Run)
+				}
+				if e.Steps == 0 || r.Steps > 0 && r.Steps < e.Steps {
+					e.Steps = r.Steps
+				}
+				if !slices.Contains(sets, r.Data) {
+					sets = append(sets, r.Data)
+				}
+			}
+			if m := n.Of(t.Of); m.N > 0 && (e.Seeds == 0 || m.N < e.Seeds) {
+				e.Seeds = m.N
+			}
+		}
+	}
+	e.Data = strings.Join(sets, ", ")
+}
+
+// rounding is the largest relative difference in float32 that counts as equal.
+const rounding = 1e-4
+
+// computed returns the entry of a figure that is computed again: reproduced if the largest difference is rounding.
+func computed(place string, what, compared figures.Markup, difference float64, command string) Entry {
+	e := Entry{Place: place, What: what, OurEffect: fmt.Sprintf("%.1g", difference), Asks: compared, Decided: undecidedBy,
+		Test: fmt.Sprintf("float32: %g", rounding), Verdict: ContradictsItself, Setting: Print, Command: command}
+	if difference <= rounding {
+		e.Verdict = Reproduced
+	}
+	return e
+}
+
+// judgeFigures returns an entry for each figure. Figures 1 and 2 are computed again; the others have the verdict of the
+// claims that the paper reads off them.
+func judgeFigures(claims []Entry) ([]Entry, error) {
+	b, err := backend.Go()
+	if err != nil {
+		return nil, err
+	}
+	_, step, err := formulas.Figure1()
+	if err != nil {
+		return nil, err
+	}
+	_, lengths, err := formulas.ProjectionErrors(b, 64)
+	if err != nil {
+		return nil, err
+	}
+	out := []Entry{computed("Figure 1", "A loss's gradient at the embeddings is direction × pair weight × triplet weight",
+		"largest difference between autodiff of the loss and the rule, relative to the largest entry", step,
+		"dmlx reproduce figure1"),
+		computed("Figure 2", "The lengths of the directions' gradients along and across a pair",
+			"largest difference between the op's gradients and the closed forms", lengths, "dmlx reproduce appendix")}
+	for _, f := range [][3]string{
+		{"3", "Triplet weights and masks over the triplet diagram", ""},
+		{"4", "Nearest-positive and nearest-negative similarities after training", "dmlx reproduce figure4"},
+		{"5", "Triplets under the Euclidean and the cosine direction", "dmlx reproduce figure5"},
+		{"6", "sig-ms and lin-ms with relative similarity", "dmlx reproduce appendix"},
+	} {
+		own := slices.DeleteFunc(slices.Clone(claims), func(e Entry) bool {
+			return !strings.Contains(e.Place, "Fig. "+f[0])
+		})
+		if len(own) > 0 {
+			out = append(out, ofFigure("Figure "+f[0], f[1], f[2], own))
+		}
+	}
+	return out, nil
+}
+
+// ofFigure returns the entry of a figure by those of its claims.
+func ofFigure(place string, what figures.Markup, command string, own []Entry) Entry {
+	e := Entry{Place: place, What: what, Test: "as its claims", Command: command, Decided: undecidedBy,
+		Asks: fmt.Sprintf("what the paper reads off it: %d claims", len(own)), Why: strings.ReplaceAll(Words(own), ",", ";"),
+		Verdict: Together(slice.Map(own, func(e Entry) Verdict { return e.Verdict }))}
+	// A verdict that runs have a part in is of their setting.
+	e.Setting = slices.MinFunc(own, func(a, b Entry) int {
+		return cmp.Compare(slices.Index(settings, a.Setting), slices.Index(settings, b.Setting))
+	}).Setting
+	if i := slices.IndexFunc(own, func(c Entry) bool { return c.Verdict == e.Verdict }); i >= 0 {
+		e.Setting = own[i].Setting
+	}
+	return e
+}
