@@ -69,7 +69,7 @@ float32 [N, D], scaled to length 1, or with --features gap "features", the outpu
 
 Of a head on features the input is "features", float32 [N, F], as they were given to the training. The same in PyTorch:
 
-    f = safetensors.safe_open("weights.safetensors", "pt")   # dmlx runs export, or checkpoint/weights-N.safetensors
+    f = safetensors.safe_open("weights.safetensors", "pt")   # of a run: checkpoint/weights-N.safetensors
     mean, std = json.loads(f.metadata()["feature_mean"]), float(f.metadata()["feature_std"])
     x = (features - torch.tensor(mean)) / std
     x = torch.nn.functional.linear(x, f.get_tensor("fc.weight"), f.get_tensor("fc.bias"))
