@@ -193,7 +193,7 @@ func command(flag, name string) string {
 	if strings.ContainsAny(name, "?&") {
 		name = "'" + name + "'"
 	}
-	return "dmlx train --data " + exampleData + " " + flag + " " + name + " --seed 1"
+	return "dmlx train --data " + exampleData + " " + flag + " " + name
 }
 
 // identifier returns the variable of package dmlx that is a part: its kind and the words of its name, as PairLinMS.
