@@ -37,7 +37,7 @@ func TestEnvironment(t *testing.T) {
 
 // notMeasured are code, links and versions, and sizes and bounds that are settings or arithmetic, not results.
 var notMeasured = regexp.MustCompile("```[^`]*```|`[^`]*`|\\]\\([^)]*\\)|v?\\d+\\.\\d+\\.\\d+|" +
-	"(Python|Runtime|gonum/plot|\\|) v?\\d+\\.\\d+|(2\\.3|23\\.6) GB|(--)?torch[^ ]*|2026-[\\d-]+")
+	"(Go|Python|Runtime|gonum/plot|\\|) v?\\d+\\.\\d+|(2\\.3|23\\.6) GB|(--)?torch[^ ]*|2026-[\\d-]+")
 
 // plain returns a page with each run of white space as one blank.
 func plain(page string) string { return strings.Join(strings.Fields(page), " ") }
