@@ -74,10 +74,6 @@ func Print(o Output) Output {
 		out := *of
 		out.Figure = Print(of.Figure).(*Figure)
 		return &out
-	case *EmbeddingMap:
-		out := *of
-		out.Figure = Print(of.Figure).(*Figure)
-		return &out
 	}
 	return o
 }

@@ -2,12 +2,10 @@ package figures
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"image"
 	"image/color"
 	"math"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -39,8 +37,9 @@ func TestRetrievalSheet(t *testing.T) {
 			if h == 4 {
 				name = "Chevrolet Silverado 1500 Extended Cab 2012"
 			}
+			right := h == class
 			r.Hits = append(r.Hits, RetrievalHit{Image: blob(h, k+1), Class: name, Similarity: 0.99 - 0.031*float64(k),
-				Right: h == class})
+				Right: &right})
 		}
 		return r
 	}
@@ -134,148 +133,8 @@ func TestClassRecall(t *testing.T) {
 	}
 }
 
-func mapPoints(n int) []MapPoint {
-	points := make([]MapPoint, n)
-	for i := range points {
-		class := i % 12
-		angle := float64(class) * math.Pi / 6
-		spread := 0.1 + 0.3*math.Abs(math.Sin(float64(i)*12.9898))
-		points[i] = MapPoint{
-			X: math.Cos(angle) + spread*math.Cos(float64(i)*1.7), Y: 0.6*math.Sin(angle) + spread*math.Sin(float64(i)*2.3),
-			Class: fmt.Sprintf("class <%d> & co", class), Kind: MapRight, Nearest: (i + 12) % n,
-		}
-		switch {
-		case i%7 == 0:
-			points[i].Kind, points[i].Nearest = MapWrong, (i+1)%n
-		case i%11 == 0:
-			points[i].Kind, points[i].Nearest = MapGallery, -1
-		case i%97 == 0:
-			points[i].Kind, points[i].Nearest = MapLone, (i+1)%n
-		}
-	}
-	return points
-}
-
 // tile is the picture of a point.
 func tile(i int) image.Image { return blob(i%12, i/12) }
-
-func mapOf(t *testing.T, provenance string) *EmbeddingMap {
-	t.Helper()
-	m, err := NewEmbeddingMap(provenance, "first", "second", mapPoints(20), tile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-// mapInput returns what the script of a map gets.
-func mapInput(t *testing.T, m *EmbeddingMap) (d mapData) {
-	t.Helper()
-	raw, err := m.input(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &d); err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// The provenance of a map is below its axis, however long it is, and the script finds the points where they are.
-func TestMapWithLongProvenance(t *testing.T) {
-	t.Parallel()
-	var places []float64
-	for _, n := range []int{1, 12} {
-		m := mapOf(t, strings.Repeat("run 0123456789ab on minicar · ", n))
-		if cut := collisions(m.Figure); cut > 0 {
-			t.Errorf("%d times the provenance: %d collisions", n, cut)
-		}
-		d := mapInput(t, m)
-		places = append(places, float64(d.Y[0])/1e4*float64(m.height())) // From the top.
-	}
-	if math.Abs(places[0]-places[1]) > 0.1 {
-		t.Errorf("a point is %v below the top", places)
-	}
-}
-
-func TestEmbeddingMap(t *testing.T) {
-	noise := func(i int) image.Image { // Pictures that no codec makes small.
-		img := image.NewNRGBA(image.Rect(0, 0, 24, 24))
-		s := uint32(i + 1)
-		for k := range img.Pix {
-			s = s*1664525 + 1013904223
-			img.Pix[k] = uint8(s >> 24)
-		}
-		return img
-	}
-	points := mapPoints(300)
-	m, err := NewEmbeddingMap(somewhere, "first principal component (41 % of variance)", "second (17 %)", points,
-		func(i int) image.Image { return blob(i%12, i/12) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkGolden(t, "embeddingmap", m.Figure, err)
-	page, err := Bytes(m, "html")
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkMapPage(t, page)
-	if bytes.Contains(page, []byte("<0>")) {
-		t.Error("a name of a class is markup")
-	}
-	again, err := Bytes(m, "html")
-	if err != nil || !bytes.Equal(page, again) {
-		t.Error("the same map is another block")
-	}
-	large, err := NewEmbeddingMap("", "", "", mapPoints(5000), noise)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if page, err = Bytes(large, "html"); err != nil {
-		t.Fatal(err)
-	}
-	checkMapPage(t, page)
-	if !bytes.Contains(page, []byte("1200 of the 5000 images")) {
-		t.Error("not said that not all pictures are there")
-	}
-	if words, err := Bytes(m, "txt"); err != nil || !strings.HasPrefix(string(words),
-		"Map of 300 embeddings. Of the queries, ") {
-		t.Errorf("%s, %v", words, err)
-	}
-	for name, change := range map[string]func(*MapPoint){
-		"NaN": func(p *MapPoint) { p.X = math.NaN() }, "kind": func(p *MapPoint) { p.Kind = 'x' },
-		"itself": func(p *MapPoint) { p.Nearest = 1 },
-		"beyond": func(p *MapPoint) { p.Nearest = 300 },
-	} {
-		bad := mapPoints(300)
-		change(&bad[1])
-		if _, err := NewEmbeddingMap("", "", "", bad, noise); err == nil || !strings.HasPrefix(err.Error(), "map: ") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := NewEmbeddingMap("", "", "", nil, noise); err == nil {
-		t.Error("a map of nothing")
-	}
-}
-
-// checkMapPage checks that a block is small and self-contained.
-func checkMapPage(t *testing.T, page []byte) {
-	t.Helper()
-	if len(page) > 250_000 {
-		t.Errorf("%d bytes, at most 250000", len(page))
-	}
-	for _, url := range regexp.MustCompile(`(?i)(src|href)="([^"]{0,20})`).FindAllSubmatch(page, -1) {
-		if !bytes.HasPrefix(url[2], []byte("data:")) {
-			t.Errorf("loads %s", url[0])
-		}
-	}
-	if i := bytes.Index(page, []byte("//")); i >= 0 && bytes.Contains(page, []byte("https://")) {
-		t.Error("names another host")
-	}
-	if bytes.Count(page, []byte("<script")) != 1 || bytes.Count(page, []byte("<img")) != 1 {
-		t.Error("not one picture and one script")
-	}
-}
 
 func runGroups() []RunGroup {
 	curve := func(epochs int, scale float64) []TrainingEpoch {

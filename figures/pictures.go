@@ -106,31 +106,25 @@ func (k pictured) draw(c draw.Canvas, at vg.Point) {
 }
 
 // Formats returns those of a figure, html, and txt, which is the alternative text.
-func (p *Pictures) Formats() []string { return htmlFormats(p.Figure) }
+func (p *Pictures) Formats() []string { return append(p.Figure.Formats(), "html", "txt") }
 
-func (p *Pictures) bytes(format string) ([]byte, error) { return htmlBytes(p.Figure, format, p.html) }
-
-// htmlFormats are the formats of a figure that has HTML of its own.
-func htmlFormats(f *Figure) []string { return append(f.Formats(), "html", "txt") }
-
-// htmlBytes renders a figure that has HTML of its own. Its text is the alternative text.
-func htmlBytes(f *Figure, format string, html func() ([]byte, error)) ([]byte, error) {
+func (p *Pictures) bytes(format string) ([]byte, error) {
 	switch format {
 	case "html":
-		return html()
+		return p.html()
 	case "txt":
-		return []byte(strings.TrimSpace(Printable(f.Alt+"\n"+f.Provenance)) + "\n"), nil
+		return []byte(strings.TrimSpace(Printable(p.Alt+"\n"+p.Provenance)) + "\n"), nil
 	}
-	return f.bytes(format)
+	return p.Figure.bytes(format)
 }
 
 func (p *Pictures) html() ([]byte, error) {
-	const side = 52 // CSS pixels.
+	const side = 96 // CSS pixels.
 	var b bytes.Buffer
-	const group = "display:flex;flex-wrap:wrap;gap:10px 28px;font:11px/1.25 sans-serif"
+	const group = "display:flex;flex-wrap:wrap;gap:14px 28px;font:12px/1.25 sans-serif"
 	fmt.Fprintf(&b, `<div role="group" aria-label="%s" style="%s">`+"\n", html.EscapeString(p.Alt), group)
 	for _, row := range p.rows {
-		b.WriteString(`<div style="display:flex;gap:6px">`)
+		b.WriteString(`<div style="display:flex;flex-wrap:wrap;gap:6px">`)
 		for i, k := range row {
 			uri, err := photo(k.image)
 			if err != nil {
@@ -147,7 +141,7 @@ func (p *Pictures) html() ([]byte, error) {
 				mark = fmt.Sprintf(`<span aria-hidden="true" style="position:absolute;right:0;top:0;width:13px;`+
 					`text-align:center;font-weight:bold;color:#fff;background:%s">✗</span>`, css(Vermilion))
 			}
-			fmt.Fprintf(&b, `<div style="width:%dpx"><div style="position:relative">`+
+			fmt.Fprintf(&b, `<div style="width:%dpx;overflow-wrap:anywhere"><div style="position:relative">`+
 				`<img src="%s" alt="%s" width="%d" height="%d" `+
 				`style="display:block;max-width:none;image-rendering:pixelated;%s">%s</div>`,
 				side, uri, html.EscapeString(alt), side, side, frame, mark)
@@ -176,9 +170,9 @@ func (p *Pictures) html() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// photo returns a picture, reduced to at most 64 pixels a side, as a data URI.
+// photo returns a picture, reduced to at most 128 pixels a side, as a data URI.
 func photo(img image.Image) (string, error) {
-	const most = 64
+	const most = 128
 	if b := img.Bounds(); max(b.Dx(), b.Dy()) > most {
 		small := image.NewRGBA(image.Rect(0, 0, most, most))
 		ximage.CatmullRom.Scale(small, small.Rect, img, b, ximage.Src, nil)

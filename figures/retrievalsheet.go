@@ -25,7 +25,7 @@ type RetrievalHit struct {
 	Image      image.Image
 	Class      string
 	Similarity float64
-	Right      bool // Whether it has the query's class.
+	Right      *bool // Whether it has the query's class; nil where that is not known.
 }
 
 const (
@@ -42,7 +42,7 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("retrieval sheet: no queries; want at least one")
 	}
-	most, right, first, all := 0, 0, 0, 0
+	most, right, first, all := 0, 0, 0, 0 // Of those whose class is known.
 	for i, r := range rows {
 		if r.Query == nil || len(r.Hits) == 0 {
 			return nil, fmt.Errorf("retrieval sheet: query %d has no picture or no retrieved image; want both", i)
@@ -53,8 +53,10 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 				return nil, fmt.Errorf("retrieval sheet: image %d of query %d has no picture, or similarity %v; "+
 					"want a picture and a number", k+1, i, h.Similarity)
 			}
-			all++
-			if h.Right {
+			if h.Right != nil {
+				all++
+			}
+			if h.Right != nil && *h.Right {
 				right++
 				if k == 0 {
 					first++
@@ -68,16 +70,17 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 		columns = 2
 	}
 	p := &Pictures{rule: true, heads: []Markup{"query", "nearest first, with its similarity"}, Figure: &Figure{
-		Alt: fmt.Sprintf("%d queries with their %d nearest images each: "+
-			"%d of %d are of the query's class, and so is the nearest of %d queries.", len(rows), most, right, all, first),
-		Provenance: provenance,
-	}}
+		Alt: fmt.Sprintf("%d queries with their %d nearest images each", len(rows), most), Provenance: provenance}}
+	if all > 0 {
+		p.Alt += fmt.Sprintf(": %d of %d are of the query's class, and so is the nearest of %d queries", right, all, first)
+	}
+	p.Alt += "."
 	for _, r := range rows {
 		line := []pictured{{image: r.Query, role: "query, " + r.Class, lines: []string{r.Class}}}
 		for _, h := range r.Hits {
-			k := pictured{image: h.Image, role: "found, " + h.Class, right: &h.Right,
+			k := pictured{image: h.Image, role: "found, " + h.Class, right: h.Right,
 				lines: []string{fmt.Sprintf("%.3f", h.Similarity)}}
-			if !h.Right {
+			if h.Right == nil || !*h.Right {
 				k.lines = append(k.lines, h.Class)
 			}
 			line = append(line, k)

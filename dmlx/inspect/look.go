@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"image"
 	"strings"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
@@ -49,8 +47,7 @@ func See(ctx context.Context, open func() (*train.Trainer, error), store *runs.S
 
 // Look shows how a finished run of the store, given by its hash, sees its test images; see [See]. Parts: "neighbours",
 // queries in equal steps through the test set with the images found for them; "missed", the same for queries whose
-// nearest image is wrong, if there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings
-// in the plane of their principal components.
+// nearest image is wrong, if there are any; "triplets", the hardest; "classes", recall by class.
 func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*report.Report,
 	error) {
 	v, err := See(ctx, open, store, hash)
@@ -77,8 +74,6 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 	add("triplets", out, e)
 	classes, e := v.ClassRecall()
 	add("classes", classes, e)
-	plane, e := v.Map()
-	add("map", plane, e)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +89,6 @@ func RunLine(r *runs.Result) string {
 		line += " · " + r.Diverged
 	}
 	return line
-}
-
-// thumbs returns a function that gives an image of a split.
-func thumbs(of *datasets.Images) func(i int) image.Image {
-	return func(i int) image.Image { return of.Thumbnail(i) }
 }
 
 // shortNames returns class names for labels under small pictures, without the prefix that all names share up to a
@@ -127,8 +117,9 @@ func (v *View) Sheet(queries []int) (*figures.Pictures, error) {
 		label := l.Queries.Labels[q]
 		row := figures.RetrievalRow{Query: l.Set.Test.Thumbnail(q), Class: name(label)}
 		for _, n := range found[q].Nearest {
+			right := items.Labels[n.Index] == label
 			row.Hits = append(row.Hits, figures.RetrievalHit{Image: items.Thumbnail(n.Index), Class: name(items.Labels[n.Index]),
-				Similarity: float64(n.Similarity), Right: items.Labels[n.Index] == label})
+				Similarity: float64(n.Similarity), Right: &right})
 		}
 		rows = append(rows, row)
 	}
@@ -158,46 +149,4 @@ func (v *View) ClassRecall() (*figures.Figure, error) {
 		classes = append(classes, figures.ClassScore{Name: c.Name, Found: c.Found, Queries: c.Queries})
 	}
 	return figures.ClassRecall(RunLine(v.Result), classes)
-}
-
-// Map draws the embeddings in the plane of their first two principal components.
-func (v *View) Map() (*figures.EmbeddingMap, error) {
-	l, found := v.Inspection, v.Found
-	plane, err := l.Plane()
-	if err != nil {
-		return nil, err
-	}
-	items := l.Items()
-	offset := 0 // The items' points follow those of the queries, unless both are the same images.
-	if l.Gallery != nil {
-		offset = l.Set.Test.N
-	}
-	var points []figures.MapPoint
-	for i, at := range plane.Queries {
-		p := figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(l.Queries.Labels[i]), Kind: figures.MapWrong,
-			Nearest: -1}
-		switch {
-		case found[i].Positive.Index < 0:
-			p.Kind = figures.MapLone
-		case runs.Found(found[i]):
-			p.Kind = figures.MapRight
-		}
-		if len(found[i].Nearest) > 0 {
-			p.Nearest = offset + found[i].Nearest[0].Index
-		}
-		points = append(points, p)
-	}
-	for i, at := range plane.Gallery {
-		points = append(points, figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(items.Labels[i]),
-			Kind: figures.MapGallery, Nearest: -1})
-	}
-	queries, gallery := thumbs(l.Set.Test), thumbs(items)
-	return figures.NewEmbeddingMap(RunLine(v.Result),
-		fmt.Sprintf("first principal component (%.0f %% of the variance)", 100*plane.Share[0]),
-		fmt.Sprintf("second (%.0f %%)", 100*plane.Share[1]), points, func(i int) image.Image {
-			if i < len(plane.Queries) {
-				return queries(i)
-			}
-			return gallery(i - len(plane.Queries))
-		})
 }

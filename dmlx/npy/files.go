@@ -29,11 +29,6 @@ func WriteFloat32Parts(path string, shape []int, parts iter.Seq[[]float32]) erro
 	return write(path, "<f4", parts, shape)
 }
 
-// WriteFloat16Parts is [WriteFloat32Parts] of a float16 array, whose values come as their bits.
-func WriteFloat16Parts(path string, shape []int, parts iter.Seq[[]uint16]) error {
-	return write(path, "<f2", parts, shape)
-}
-
 // WriteInt64 writes values as an int64 array of the given shape, atomically.
 func WriteInt64(path string, values []int64, shape ...int) error {
 	return write(path, "<i8", slices.Chunk(values, 1<<18), shape)
@@ -72,18 +67,6 @@ func write[T any](path, descr string, parts iter.Seq[[]T], shape []int) error {
 // MapFloat32 maps the values of a file as [WriteFloat32] writes it into memory, without reading it, and returns them
 // with their shape. They cannot be written to, and are gone after a call of unmap, which the caller owes.
 func MapFloat32(path string) (values []float32, shape []int, unmap func() error, err error) {
-	return mapped[float32](path, "<f4")
-}
-
-// MapFloat16 is [MapFloat32] of a file as [WriteFloat16Parts] writes it: values are the bits of float16.
-func MapFloat16(path string) (values []uint16, shape []int, unmap func() error, err error) {
-	return mapped[uint16](path, "<f2")
-}
-
-// ErrType is the error of [MapFloat32] and [MapFloat16] for an array of another type.
-var ErrType = errors.New("values of another type")
-
-func mapped[T float32 | uint16](path, descr string) (values []T, shape []int, unmap func() error, err error) {
 	f, err := durable.Open(path)
 	if err != nil {
 		return nil, nil, nil, err
@@ -93,25 +76,22 @@ func mapped[T float32 | uint16](path, descr string) (values []T, shape []int, un
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	fail := func(err error) ([]T, []int, func() error, error) {
+	fail := func(err error) ([]float32, []int, func() error, error) {
 		return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), raw.Unmap())
 	}
 	h, body, err := split(raw)
 	if err != nil {
 		return fail(fmt.Errorf("not a NumPy array: %w", err))
 	}
-	n, each := size(h.shape), int(unsafe.Sizeof(*new(T)))
-	switch {
-	case h.descr != descr:
-		return fail(fmt.Errorf("%w: %q, want %q", ErrType, h.descr, descr))
-	case h.fortran || n < 1 || len(body) != each*n || (len(raw)-len(body))%each != 0:
-		return fail(fmt.Errorf("%d bytes of %q values, Fortran order %v, shape %v: want all values in C order",
-			len(body), h.descr, h.fortran, h.shape))
+	n := size(h.shape)
+	if h.descr != "<f4" || h.fortran || n < 1 || len(body) != 4*n || (len(raw)-len(body))%4 != 0 {
+		return fail(fmt.Errorf("%d bytes of %q values, Fortran order %v, shape %v: want all values as %q in C order",
+			len(body), h.descr, h.fortran, h.shape, "<f4"))
 	}
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return fail(errors.New("this machine keeps numbers in the other byte order"))
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(&body[0])), n), h.shape, raw.Unmap, nil
+	return unsafe.Slice((*float32)(unsafe.Pointer(&body[0])), n), h.shape, raw.Unmap, nil
 }
 
 // ReadFloat32 reads an array of floating-point numbers or integers of any size, in either byte order and either order

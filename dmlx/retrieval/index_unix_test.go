@@ -4,7 +4,6 @@ package retrieval
 
 import (
 	"math/rand/v2"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -19,9 +18,9 @@ func BenchmarkIndex(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, n := range map[string]int{"one": 1, "thousand": 1000, "one-float16": 1, "thousand-float16": 1000} {
+	for name, n := range map[string]int{"one": 1, "thousand": 1000} {
 		b.Run(name, func(b *testing.B) {
-			x := indexOf(b, e, strings.HasSuffix(name, "float16"))
+			x := indexOf(b, e)
 			var from, to syscall.Rusage
 			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &from)
 			for b.Loop() {

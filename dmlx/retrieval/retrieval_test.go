@@ -400,7 +400,7 @@ func TestMemoryApart(t *testing.T) {
 				t.Errorf("%+v, %v, want %+v", got, err, want)
 			}
 		}
-		x := indexOf(t, e, false)
+		x := indexOf(t, e)
 		want, err := x.Search(t.Context(), b, e.Values, 3)
 		if err != nil {
 			t.Fatal(err)

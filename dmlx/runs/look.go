@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 
 	"github.com/gomlx/compute"
-	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
@@ -207,74 +204,4 @@ func (l *Inspection) ClassName(label int64) string {
 		return names[label]
 	}
 	return fmt.Sprintf("class %d", label)
-}
-
-// Plane is the projection of embeddings on their first two principal components.
-type Plane struct {
-	Queries, Gallery [][2]float64 // In the order of the embeddings.
-	// Share is the fraction of the variance along each axis.
-	Share [2]float64
-}
-
-// Plane projects the embeddings of the test set, and those of the gallery if there is one. The sign of an axis makes
-// its largest component positive, so that equal embeddings always give the same picture.
-func (l *Inspection) Plane() (*Plane, error) {
-	d := l.Queries.Dim
-	if d < 2 {
-		return nil, fmt.Errorf("run %s has embeddings of dimension %d: a map needs at least 2", l.Result.Hash, d)
-	}
-	values := slices.Clone(l.Queries.Values)
-	if l.Gallery != nil {
-		values = append(values, l.Gallery.Values...)
-	}
-	n := len(values) / d
-	wide := slice.Map(values, func(v float32) float64 { return float64(v) })
-	x := mat.NewDense(n, d, wide)
-	mean := make([]float64, d)
-	for j := range d {
-		mean[j] = stat.Mean(mat.Col(nil, j, x), nil)
-	}
-	for i := range n {
-		row := x.RawRowView(i)
-		for j := range row {
-			row[j] -= mean[j]
-		}
-	}
-	// The covariance matrix is [d, d] for any number of images, unlike a decomposition of x.
-	covariance := mat.NewSymDense(d, nil)
-	covariance.SymOuterK(1/float64(max(n-1, 1)), x.T())
-	var eigen mat.EigenSym
-	if !eigen.Factorize(covariance, true) {
-		return nil, fmt.Errorf("run %s: cannot compute the principal components of its embeddings", l.Result.Hash)
-	}
-	variances := eigen.Values(nil) // Ascending.
-	var vectors mat.Dense
-	eigen.VectorsTo(&vectors)
-	total := 0.0
-	for _, v := range variances {
-		total += max(v, 0)
-	}
-	if total == 0 || math.IsNaN(total) {
-		return nil, fmt.Errorf("run %s: all its test embeddings are equal, so that they have no map", l.Result.Hash)
-	}
-	p := &Plane{}
-	points := make([][2]float64, n)
-	for axis := range 2 {
-		direction := mat.Col(nil, d-1-axis, &vectors)
-		largest := 0.0
-		for _, v := range direction {
-			if math.Abs(v) > math.Abs(largest)+1e-9 {
-				largest = v
-			}
-		}
-		for i := range n {
-			for j, v := range x.RawRowView(i) {
-				points[i][axis] += v * math.Copysign(1, largest) * direction[j]
-			}
-		}
-		p.Share[axis] = max(variances[d-1-axis], 0) / total
-	}
-	m := len(l.Queries.Labels)
-	p.Queries, p.Gallery = points[:m:m], points[m:]
-	return p, nil
 }

@@ -53,45 +53,6 @@ func TestLook(t *testing.T) {
 		if queries != r.Queries || math.Abs(float64(right)/float64(queries)-r.Recall[1]) > 1e-12 {
 			t.Errorf("%s: %d of %d found, the run has %d queries and R@1 %g", data, right, queries, r.Queries, r.Recall[1])
 		}
-		p, err := l.Plane()
-		if err != nil || len(p.Queries) != l.Set.Test.N || (len(p.Gallery) > 0) != (data == "minishop") ||
-			p.Share[0] < p.Share[1] || p.Share[0]+p.Share[1] > 1+1e-12 {
-			t.Errorf("%s: %d and %d points, shares %v, %v", data, len(p.Queries), len(p.Gallery), p.Share, err)
-		}
-	}
-}
-
-// Of points on a tilted ellipse in space the plane holds all variance, and its axes those of the ellipse.
-func TestPlane(t *testing.T) {
-	e := &retrieval.Embeddings{Dim: 3}
-	for i := range 40 {
-		sin, cos := math.Sincos(2 * math.Pi * float64(i) / 40)
-		x, y := 3*cos, sin
-		e.Values = append(e.Values, float32(7+x*0.6), float32(x*0.8), float32(2-y))
-		e.Labels = append(e.Labels, int64(i%2))
-	}
-	l := &Inspection{Result: &Result{Hash: "x"}, Queries: e}
-	p, err := l.Plane()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if math.Abs(p.Share[0]-0.9) > 1e-6 || math.Abs(p.Share[1]-0.1) > 1e-6 {
-		t.Errorf("shares %v, want 0.9 and 0.1", p.Share)
-	}
-	for i, at := range p.Queries {
-		sin, cos := math.Sincos(2 * math.Pi * float64(i) / 40)
-		if math.Abs(at[0]-3*cos) > 1e-5 || math.Abs(at[1]+sin) > 1e-5 {
-			t.Errorf("point %d at %v, want %v", i, at, [2]float64{3 * cos, -sin})
-		}
-	}
-	for name, bad := range map[string]*retrieval.Embeddings{
-		"dimension 1": {Dim: 1, Values: []float32{1, 2}, Labels: []int64{0, 1}},
-		"are equal":   {Dim: 2, Values: []float32{1, 2, 1, 2}, Labels: []int64{0, 1}},
-	} {
-		l.Queries = bad
-		if _, err := l.Plane(); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 

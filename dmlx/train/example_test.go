@@ -151,10 +151,7 @@ func ExampleTrainer_Embed() {
 	fitted := must(train.Fit(ctx, data, tiny, nil))
 	photos := must(trainer.Embed(ctx, fitted.Config, fitted.Weights, data, data.Test, nil))
 
-	index := must(retrieval.NewIndex(photos.Dim, false))
-	if err := index.Add(photos); err != nil {
-		log.Fatal(err)
-	}
+	index := must(retrieval.NewIndex(photos))
 	found := must(index.Search(ctx, nil, photos.Values[:photos.Dim], 3))
 	fmt.Printf("%d images; the nearest of image 0 is %d\n", index.Len(), found[0][0].Index)
 	// Output: 30 images; the nearest of image 0 is 0

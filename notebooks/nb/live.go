@@ -17,9 +17,6 @@ const LivePage = "notebooks/dmlx.html"
 //go:embed live.js
 var liveJS string
 
-//go:embed map.js
-var mapJS string
-
 // asleep says in place of a script, where it may not run, how to wake the picture above it.
 const asleep = "Interactive in JupyterLab: run this cell, or trust the notebook " +
 	"(View, Activate Command Palette, Trust Notebook)."
@@ -37,12 +34,6 @@ func Live(state string, of ...*figures.Figure) {
 // liveScript returns the script that puts the page in the place of the picture in the output before.
 func liveScript(state string) string {
 	return fmt.Sprintf("(%s)(element, %q, %q)", strings.TrimSpace(liveJS), state, LivePage)
-}
-
-// mapScript returns the script that makes the map in the output before interactive.
-func mapScript(m *figures.EmbeddingMap) (string, error) {
-	awake, err := m.Script()
-	return fmt.Sprintf("(%s)(element, %s)", strings.TrimSpace(mapJS), awake), err
 }
 
 // wake displays a script that makes the picture in the output before interactive. In it, element is the output's own

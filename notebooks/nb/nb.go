@@ -149,13 +149,6 @@ func show(o figures.Output) error {
 		return err
 	}
 	display(data, metadata)
-	if m, ok := o.(*figures.EmbeddingMap); ok {
-		script, err := mapScript(m)
-		if err != nil {
-			return err
-		}
-		wake(script)
-	}
 	return nil
 }
 

@@ -21,6 +21,7 @@ var formerCommands = map[string]string{
 		"measures this machine",
 	"train steps": "in a clone of the repository, DMLX_TEST_STEPS=1 with the tests of ./dmlx/train takes steps on " +
 		"given batches",
+	"gallery export": "numpy.load reads rows.npy of an index, float32 [N, D], for FAISS and hnswlib",
 }
 
 // formerFlags are flags that train and reproduce no longer have, and what stands in their place.
@@ -58,6 +59,7 @@ var formerFlags = map[string]string{
 	"allow-partial":    "want --set allow_partial=true",
 	"skip-bad":         "want --set skip_bad=true",
 	"crop-boxes":       "want --set crop_boxes=true",
+	"half":             "an index keeps its rows as float32",
 }
 
 // addFormer adds a hidden command for each former one. It fails with the sentence that says what to use instead.

@@ -46,11 +46,8 @@ func TestGallery(t *testing.T) {
 	}
 	page, err := os.ReadFile(in("found.html"))
 	if err != nil || strings.Count(string(page), "data:image/jpeg;base64,") != 4 ||
-		strings.Count(string(page), "<figcaption>") != 3 {
+		strings.Count(string(page), filepath.Join(images, "b")) < 2 {
 		t.Errorf("%v %s", err, page)
-	}
-	if v := object(t, "gallery", "export", in("G"), "--out", in("F.fvecs")); v["rows"] != 4. {
-		t.Errorf("%v", v)
 	}
 	// A gallery and its images can be moved together, and hold no path of the machine.
 	raw, err := os.ReadFile(filepath.Join(in("G"), "gallery.json"))
@@ -76,10 +73,8 @@ func TestGallery(t *testing.T) {
 		"want the folder": {"query", in("none"), photo},
 		"at least 1":      {"query", in("G"), photo, "--k", "0"},
 		"neither a JPEG":  {"query", in("G"), text},
-		"ends in .fvecs":  {"export", in("G"), "--out", in("F.txt")},
 		"or --features Q": {"query", in("G")},
 		"is an input":     {"query", in("G"), photo, "--html", photo},
-		"be written":      {"export", in("G"), "--out", in("none/F.fvecs")},
 		"no such file":    {"query", in("G"), "--features", in("none.npy")},
 		"nan.npy: row 0, column 1 is NaN": {"query", in("G"), "--features",
 			write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)},
@@ -140,30 +135,6 @@ func TestGalleryOfFeatures(t *testing.T) {
 	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
 		t.Errorf("%v", got)
 	}
-	object(t, "gallery", "index", "--features", x, "--out", in("half"), "--half")
-	raw, err := os.ReadFile(filepath.Join(in("half"), "rows.npy"))
-	if err != nil || !strings.Contains(string(raw[:64]), "<f2") {
-		t.Errorf("%v %.64q", err, raw)
-	}
-	// An index that is replaced by one of the other type says so.
-	object(t, "gallery", "index", "--features", x, "--out", in("replaced"))
-	_, _, stderr := invoke(t, "gallery", "index", "--features", x, "--out", in("replaced"), "--half")
-	if !strings.Contains(stderr, "the float32 rows of "+in("replaced")+" are replaced by float16") {
-		t.Errorf("said %q", stderr)
-	}
-	for kind, flags := range map[string][]string{"float16": {"--half"}, "float32": nil} {
-		args := append([]string{"gallery", "index", "--features", x, "--out", in("replaced")}, flags...)
-		if v := object(t, args...); v["type"] != kind {
-			t.Errorf("%v, want %s", v, kind)
-		}
-		if code, stdout, _ := invoke(t, args...); code != 0 || !strings.Contains(stdout, " "+kind+" values each") {
-			t.Errorf("%d %s, want %s", code, stdout, kind)
-		}
-	}
-	v = object(t, "gallery", "query", in("half"), "--features", asked, "--k", "2")
-	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
-		t.Errorf("as float16: %v", got)
-	}
 	// An index stays whole if the next one fails, and can be indexed itself.
 	for _, bad := range []string{in("none.npy"), write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)} {
 		if code, _, stderr := invoke(t, "gallery", "index", "--features", bad, "--out", in("G")); !failed(code) {
@@ -178,10 +149,15 @@ func TestGalleryOfFeatures(t *testing.T) {
 	if err != nil || !slices.Equal(kept, labels) {
 		t.Errorf("%v %v", err, kept)
 	}
-	// Names and labels of an index before go.
+	// Names and labels of an index before are not those of the next one.
 	object(t, "gallery", "index", "--features", asked, "--out", in("G"))
-	if left, err := os.ReadDir(in("G")); err != nil || len(left) != 2 {
-		t.Errorf("%v %v", err, left)
+	left, err := filepath.Glob(in("G/*"))
+	for i, path := range left {
+		left[i] = filepath.Base(path)
+	}
+	if want := []string{"gallery.json", "rows.labels.npy.old-1", "rows.names.txt.old-1", "rows.npy"}; err != nil ||
+		!slices.Equal(left, want) {
+		t.Errorf("%v %q, want %q", err, left, want)
 	}
 	run := object(t, "train", "--store", in("store"), "--features", x, "--head", "linear?start=random", "--dim", "3",
 		"--batch", "3x2", "--epochs", "1", "--set", "steps=2", "--lr", "0.1")["run"].(string)

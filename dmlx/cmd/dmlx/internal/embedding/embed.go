@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -16,9 +15,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
-	"github.com/gradient-surgery/dml/dmlx/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/slice"
-	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 // NewEmbed embeds the images of a folder.
@@ -94,7 +90,9 @@ may then be a run's name or its first digits. The rows keep their order, and the
 			if err != nil {
 				return err
 			}
-			if err := writeRows(a, out, values, net.width, names, list.Paths, labels, list.Labels, list.Classes); err != nil {
+			f := &featureFile{path: images, values: values, rows: len(list.Paths), width: net.width, names: list.Paths,
+				labels: list.Labels, classes: list.Classes}
+			if err := f.write(cmd.Context(), a, out, names, labels); err != nil {
 				return err
 			}
 			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), net.width, out, names)
@@ -137,53 +135,11 @@ func embedFeatures(ctx context.Context, a *cli.App, features, weights, out strin
 	if err != nil {
 		return err
 	}
-	embedded, err := f.all(ctx)
-	if err != nil {
+	if err := errors.Join(f.write(ctx, a, out, names, labels), f.close()); err != nil {
 		return err
-	}
-	if err := writeRows(a, out, embedded, f.width, names, f.names, labels, f.labels, nil); err != nil {
-		return err
-	}
-	if f.classes != nil { // Labels that are names stay names.
-		if err := files.Copy(files.Beside(features, files.LabelsFile), labels); err != nil {
-			return err
-		}
 	}
 	return a.Print(map[string]any{"rows": f.rows, "dim": f.width, "out": out},
 		fmt.Sprintf("%d rows, %d values each, in %s", f.rows, f.width, out))
-}
-
-// writeRows writes rows of values to a file, their names to another, and their labels to a third: the names of their
-// classes if it ends in .txt. Without names or labels, nil, it writes no file of them. Files of names and labels that
-// belong to the rows that were there before, beside them, are renamed, so that nobody takes them for those of these.
-func writeRows(a *cli.App, out string, values []float32, width int, names string, paths []string, to string,
-	labels []int64, classes []string) error {
-	for _, old := range []string{files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)} {
-		if old == names && paths != nil || old == to && labels != nil {
-			continue
-		}
-		if now, err := durable.MoveAside(old, "old"); err == nil {
-			a.Logf("%s was of other rows: it is %s now", old, filepath.Base(now))
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := npy.WriteFloat32(out, values, len(values)/width, width); err != nil {
-		return err
-	}
-	if paths != nil {
-		if err := files.WriteNames(names, paths); err != nil {
-			return err
-		}
-	}
-	switch {
-	case labels == nil:
-		return nil
-	case filepath.Ext(to) != ".txt":
-		return npy.WriteInt64(to, labels, len(labels))
-	}
-	of := slice.Map(labels, func(label int64) string { return classes[label] })
-	return files.WriteNames(to, of)
 }
 
 // ArchFlag adds the flag for the network of a weight file.

@@ -14,11 +14,11 @@ func newLook(a *cli.App) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "look RUN",
-		Short: "Show the retrieval of a run: queries and their neighbors, hard triplets, recall by class, a map",
+		Short: "Show the retrieval of a run: queries and their neighbors, hard triplets, recall by class",
 		Long: `Show the retrieval of a finished run on its test images: queries with their nearest neighbors, failed queries,
-the hardest triplets, recall by class, and a map of the embeddings. The command prints a description of each; --out
-writes the pictures to a folder, the map also as an HTML page that shows the image under the pointer. RUN is the run's
-name or its first digits. Bundled runs have no embeddings, so that they cannot be shown.`,
+the hardest triplets, and recall by class. The command prints a description of each; --out writes the pictures to a
+folder, those of images also as HTML pages. RUN is the run's name or its first digits. Bundled runs have no embeddings,
+so that they cannot be shown.`,
 		Example: "  dmlx runs look 077c9a --out pictures/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
