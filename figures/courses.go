@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"image/color"
 	"math"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -11,6 +12,14 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
+
+// TrainingEpoch is the state of the triplets and the gradient in one epoch.
+type TrainingEpoch struct {
+	Epoch         int     // From 1.
+	ViolationRate float64 // The share of triplets with S_an > S_ap.
+	Sap, San      float64 // Mean similarities.
+	GradientNorm  float64 // Length of the gradient of all weights of the network.
+}
 
 // check returns an error that says what an epoch has that cannot be.
 func (e TrainingEpoch) check() error {
@@ -118,13 +127,6 @@ func lengthScale(p *plot.Plot, lengths span) {
 	p.Y.Tick.Marker = runPowers(p.Y.Min, p.Y.Max)
 }
 
-// courseName is an entry of a legend: a group with its recall, or how far it is.
-type courseName struct {
-	name  Markup
-	state string
-	done  bool
-}
-
 // courseKey draws the mark of a group in a legend with its name.
 func courseKey(c draw.Canvas, x, y vg.Length, group int, name Markup, room vg.Length) {
 	c.StrokeLine2(stroke(trainingColor(group), 1.5), x-9, y, x+9, y)
@@ -133,16 +135,4 @@ func courseKey(c draw.Canvas, x, y vg.Length, group int, name Markup, room vg.Le
 	write(c, s, x+14, y, fitted(s, name, room))
 }
 
-// courseNames draws a legend of groups in their colors, from y down, and returns where it ends.
-func courseNames(c draw.Canvas, y vg.Length, names []courseName) vg.Length {
-	for i, n := range names {
-		courseKey(c, c.Min.X+9, y, i, n.name, c.Max.X-c.Min.X-24)
-		state := style(tickSize, quiet)
-		if n.done {
-			state = bold(style(tickSize, trainingColor(i)))
-		}
-		write(c, aligned(state, text.XLeft, text.YCenter), c.Min.X+23, y-12, fitted(state, n.state, c.Max.X-c.Min.X-24))
-		y -= 32
-	}
-	return y
-}
+func trainingColor(i int) color.NRGBA { return flowColors[i%len(flowColors)] }

@@ -2,11 +2,9 @@ package durable
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,8 +13,6 @@ import (
 	"reflect"
 	"slices"
 	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // SetAside renames a damaged file or folder, as [MoveAside] does, and warns in one line if warn is not nil. why
@@ -100,41 +96,6 @@ func ReadBelow(dir, name string) ([]byte, error) {
 		return nil, err
 	}
 	return ReadAtMost(filepath.Join(dir, name), MaxText)
-}
-
-// Update changes a file of text below a folder that others can write to, as one process of many: change gets its
-// content, nil if there is none, and returns the new one. The file is read as [ReadBelow] does, under a lock beside it.
-func Update(dir, name string, change func(old []byte) ([]byte, error)) error {
-	locked := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".lock")
-	for _, name := range []string{name, locked} {
-		if err := NoLink(dir, name); err != nil {
-			return err
-		}
-	}
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	if info, err := os.Lstat(filepath.Join(dir, locked)); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", filepath.Join(dir, locked))
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	lock := flock.New(filepath.Join(dir, locked), flock.SetPermissions(0o666))
-	if free, err := lock.TryLockContext(ctx, 5*time.Millisecond); free {
-		defer func() { _ = lock.Unlock() }()
-	} else if ctx.Err() != nil {
-		return fmt.Errorf("%s is locked by another process: %w", path, err)
-	} // File systems without locks work, too.
-	old, err := ReadBelow(dir, name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	now, err := change(old)
-	if err != nil {
-		return err
-	}
-	return WriteFile(path, now, 0o666)
 }
 
 // ParseJSON is [json.Unmarshal] for what strangers have written: a text of more than [MaxElements] elements, or of more

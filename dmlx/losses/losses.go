@@ -99,6 +99,16 @@ type Named struct {
 	Loss
 }
 
+// Own returns a loss of the user's own, without parameters.
+func Own(name string, of dmlx.LossFunc) *Named {
+	return &Named{About{Name: name, Title: name, Text: "a function of your own", Source: "This notebook"}, own{of}}
+}
+
+type own struct{ of dmlx.LossFunc }
+
+func (o own) Of(b *dmlx.LossBatch) *Node { return o.of(b) }
+func (own) params() []param              { return nil }
+
 // Parse reads a loss by its name, with parameters behind it that are not the published ones: "circle?gamma=64&m=0.25".
 func Parse(name string) (*Named, error) {
 	body, text, hasParameters := strings.Cut(name, "?")

@@ -32,8 +32,8 @@ func Frame(state string) (string, error) {
 		return "", err
 	}
 	p.Files["main.wasm.gz"], p.Files["worker.js"] = nil, nil
-	if !strings.Contains(state, "view=bench") {
-		p.Files["features.gz"], p.Files["cars.png"] = nil, nil // Only the workbench trains on them.
+	if !strings.Contains(state, "view=bench") && !strings.Contains(state, "view=learn") {
+		p.Files["features.gz"], p.Files["cars.png"] = nil, nil // Nothing else trains on them.
 	}
 	file, err := p.SingleFile()
 	return strings.Replace(string(file), "<body>", `<body data-state="`+html.EscapeString("#kernel&"+state)+`">`, 1), err

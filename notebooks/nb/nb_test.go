@@ -42,10 +42,6 @@ func TestFormats(t *testing.T) {
 	if _, metadata, err := formats(plotted); err != nil || metadata["needs_background"] != "light" {
 		t.Errorf("metadata of a picture with photographs: %v, %v", metadata, err)
 	}
-	if markup, err := Picture(plotted); err != nil || !strings.Contains(markup,
-		`alt="a &#34;dot&#34; &lt; 1" width="128"`) {
-		t.Errorf("%q, %v", markup, err)
-	}
 	table := &figures.Table{Columns: []figures.Column{{Title: "$S_{ap}$"}}, Rows: [][]figures.Cell{{figures.Text("50 %")}}}
 	data, _, err = formats(table)
 	if err != nil {

@@ -1,9 +1,6 @@
 package nb
 
 import (
-	"encoding/base64"
-	"fmt"
-	"html"
 	"math"
 
 	"github.com/janpfeifer/gonb/gonbui"
@@ -11,17 +8,6 @@ import (
 
 	"github.com/gradient-surgery/dml/figures"
 )
-
-// Picture returns a figure as an image element. Use it for output that is updated in place; what stays in the notebook
-// is for [Show] and [Update], which every converter can read.
-func Picture(f *figures.Figure) (markup string, err error) {
-	kind, data, err := encoded(f)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf(`<img src="data:%s;base64,%s" alt="%s" width="%d" style="max-width:100%%;height:auto">`,
-		kind, base64.StdEncoding.EncodeToString(data), html.EscapeString(f.Alt), width(f)), nil
-}
 
 // Update displays a figure, as [Show] does, in place of the output that has an ID: that of gonbui.UpdateHTML, or of an
 // earlier call. It is for the last picture of what was updated in place, and does nothing outside a notebook.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,8 +25,7 @@ type seen struct {
 	Times           []float64 // Milliseconds from a control's change to the picture on the screen.
 	Note, Chosen    string
 	Changed         []string
-	Last            string // What stays after Stop, or the last chart in words.
-	Kept            bool
+	Last            string  // What stays after Stop, or the last chart in words.
 	Stills          int     // Pictures that stay after Stop.
 	Stopped         float64 // Seconds.
 	Controls        int     // Left after Stop.
@@ -38,12 +36,10 @@ type seen struct {
 	Rate  float64
 	Stays bool
 
-	// Of a custom rule: the table of its check, the triplet weights to choose from, the number of charts seen, and the
-	// table of runs.
+	// Of a custom rule: the table of its check, the triplet weights to choose from, and what is said of its training.
 	Table   string
 	Choices []string
-	Charts  int
-	Runs    string
+	Said    string
 }
 
 // TestInBrowser tests the panels in a real browser: it moves a slider, reads the picture and presses Stop. It needs
@@ -75,12 +71,9 @@ func TestInBrowser(t *testing.T) {
 		edit       *strings.Replacer
 	}{
 		{"panel", "playground", []string{"imports", "own", "drawn"}, strings.NewReplacer()},
-		{"own", "playground", []string{"imports", "own", "check", "drawn", "training", "train"}, strings.NewReplacer()},
-		// The smoke preset, at which JupyterLab is started, would have ended before it can be stopped.
-		{"stop", "playground", []string{"imports", "own", "training", "train"},
-			strings.NewReplacer("nb.Preset()", `\"quick\"`)},
-		{"map", "run", []string{"imports", "runs", "train", "look", "map"}, strings.NewReplacer()},
-		{"tryit", "playground", []string{"imports", "own", "tryit"}, strings.NewReplacer()},
+		{"own", "playground", []string{"imports", "own", "check", "drawn", "training", "train", "trained"},
+			strings.NewReplacer()},
+		{"learn", "playground", []string{"imports", "own", "learn"}, strings.NewReplacer()},
 	} {
 		notebook = excerpt(t, n.from, filepath.Join(dir, n.name+".ipynb"), n.cells, n.edit)
 		rel, err := filepath.Rel(root, notebook)
@@ -128,29 +121,13 @@ func TestInBrowser(t *testing.T) {
 	}
 	t.Run("panel", func(t *testing.T) { checkPanel(t, found["panel"]) })
 	t.Run("own", func(t *testing.T) { checkOwn(t, found["own"]) })
-	t.Run("map", func(t *testing.T) {
-		// The image under the pointer and its nearest one, which disappear with the pointer.
-		if s := found["map"]; !strings.Contains(s.Note, "query") || !strings.Contains(s.Note, "nearest:") || s.Stills != 2 ||
-			!s.Kept {
-			t.Errorf("pointed at: %q with %d pictures, gone afterwards: %v", s.Note, s.Stills, s.Kept)
-		}
-	})
-	t.Run(`"Try it" to its first number`, func(t *testing.T) {
-		s := found["tryit"]
-		if len(s.Times) != 1 || s.Controls != 1 || !strings.Contains(s.Table, "linear head") {
-			t.Fatalf("%+v", s)
-		}
-		if !strings.HasPrefix(s.Note, "Beside it: 3 of ") || s.Charts != 4 ||
-			!slices.Equal(s.Choices[1:], []string{"cos-orth/lin-ms/cir", "loss triplet", "loss ms"}) {
-			t.Errorf("ticked: %q; curves of %q in %d colors", s.Note, s.Choices, s.Charts)
+	t.Run("learn", func(t *testing.T) {
+		s := found["learn"]
+		if !strings.Contains(s.Said, "A: cos/lin/hinge: ") || !strings.Contains(s.Said, "B: cos/con/con: ") ||
+			!strings.Contains(s.Last, s.Said) || s.Stills != 1 || s.Controls != 0 {
+			t.Errorf("%+v", s)
 		}
 		t.Logf("the first number came %.1f s after Train", s.Times[0]/1000)
-	})
-	t.Run("stop", func(t *testing.T) {
-		if s := found["stop"]; !strings.Contains(s.Last, "cos/lin/hinge, lr") ||
-			!strings.Contains(s.Last, "stopped after epoch") {
-			t.Errorf("a training that was stopped: %q", s.Last)
-		}
 	})
 }
 
@@ -161,16 +138,10 @@ func checkOwn(t *testing.T, s seen) {
 	if !strings.Contains(s.Table, "rotation\tgood") || strings.Contains(s.Table, "bad") {
 		t.Errorf("checked: %q", s.Table)
 	}
-	if strings.Count(s.Last, "R@1 ") != 3 || s.Charts < 3 {
-		t.Errorf("trained: %d states of the chart, the last is %q", s.Charts, s.Last)
-	}
-	for _, rule := range []string{"cos/lin/hinge#", "cos/con/con", "cos-orth/lin-ms/cir"} {
-		if !strings.Contains("\n"+s.Runs, "\n"+rule) {
-			t.Errorf("no run of %s in %q", rule, s.Runs)
+	for _, rule := range []string{"cos/lin/hinge", "cos/con/con", "cos-orth/lin-ms/cir"} {
+		if !strings.Contains(s.Said, rule) || !strings.Contains(s.Last, rule) {
+			t.Errorf("no run of %s in %q or %q", rule, s.Said, s.Last)
 		}
-	}
-	if len(regexp.MustCompile(`(?m)^\S+ is run [0-9a-f]{12} of the store\.$`).FindAllString(s.Runs, -1)) != 3 {
-		t.Errorf("runs: %q", s.Runs)
 	}
 }
 
@@ -181,7 +152,7 @@ func checkPanel(t *testing.T, s seen) {
 	if s.Label != "Pause" || !s.Stays || len(s.Changed) < 3 {
 		t.Errorf("while it plays %q, paused: %v; changed by τ: %q", s.Label, s.Stays, s.Changed)
 	}
-	if s.Stills != 2 || !strings.Contains(s.Last, "cos/lin/cir?tau=5") || s.Controls > 0 {
+	if s.Stills != 1 || !strings.Contains(s.Last, "cos/lin/cir?tau=5") || s.Controls > 0 {
 		t.Errorf("after Stop: %d pictures, %q, %d frames", s.Stills, s.Last, s.Controls)
 	}
 	slices.Sort(s.Times)

@@ -1,14 +1,12 @@
 package playground
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/janpfeifer/gonb/gonbui"
@@ -25,26 +23,16 @@ type panel struct {
 	title  string
 	state  string // What the page shows, as in its address behind the #.
 	answer func(method string, args []byte, arrays map[string][]byte) (page.Object, error)
-	// still returns what stays when the page ends: pictures by name, a line of text and HTML.
-	still func(state string) (kept, error)
-	names []string    // Of the pictures, in order.
-	busy  func() bool // Whether something runs for which other cells wait; may be nil.
+	still  func(state string) (*figures.Figure, error) // Draws what stays when the page ends.
 }
 
-// kept is what stays of a panel.
-type kept struct {
-	pictures    map[string]*figures.Figure
-	note, below string
-}
-
-// message is one of the browser's: a beat, which a page sends every second while it is there; the page's state; the
-// wish to end, at once or once it is not busy, since other cells wait; or a request for [page.Reply].
+// message is one of the browser's: a beat, which a page sends every second while it is there; the page's state; what
+// it says of a training; the wish to end; or a request for [page.Reply].
 type message struct {
-	Beat, End, Yield bool
-
-	Hidden bool // Set while the page is in a hidden tab, whose browser lets it send a message a minute.
-	State  string
-	text   string
+	Beat, End   bool
+	Hidden      bool // Set while the page is in a hidden tab, whose browser lets it send a message a minute.
+	State, Said string
+	text        string
 }
 
 //go:embed kernel.js
@@ -68,8 +56,8 @@ const headlessEnv = "DMLX_HEADLESS"
 
 // link connects a panel to a browser, or to a test.
 type link struct {
-	show     func(html string)                          // Shows HTML in place of that before.
-	keep     func(name string, f *figures.Figure) error // Shows a picture that stays.
+	show     func(html string)             // Shows HTML in place of that before.
+	keep     func(f *figures.Figure) error // Shows a picture that stays.
 	send     func(text string)
 	messages <-chan message
 }
@@ -78,11 +66,9 @@ type link struct {
 // in its place.
 func (p panel) run(ctx context.Context) error {
 	if !gonbui.IsNotebook {
-		last, err := p.still(p.state)
-		for _, name := range p.names {
-			if f := last.pictures[name]; f != nil {
-				fmt.Fprintf(os.Stderr, "[%s]\n", f.Alt)
-			}
+		f, err := p.still(p.state)
+		if err == nil {
+			fmt.Fprintf(os.Stderr, "[%s]\n", f.Alt)
 		}
 		return err
 	}
@@ -90,7 +76,7 @@ func (p panel) run(ctx context.Context) error {
 	messages := make(chan message, 64)
 	l := link{
 		show:     func(html string) { gonbui.UpdateHTML(id, html) },
-		keep:     func(name string, f *figures.Figure) error { return nb.Update(id+"_"+name, f) },
+		keep:     func(f *figures.Figure) error { return nb.Update(id+"_last", f) },
 		send:     func(text string) { comms.Send("/dmlx/out/"+id, text) },
 		messages: messages,
 	}
@@ -131,20 +117,18 @@ const (
 
 // follow is run with a given link. It calls listen once the page is shown, and again while no browser answers.
 func (p panel) follow(ctx context.Context, l link, id string, listen func()) error {
-	state := p.state
+	state, said := p.state, p.title
 	end := func(why string) error {
 		last, err := p.still(state)
 		if err != nil && state != p.state { // What the user left behind cannot be drawn.
 			last, err = p.still(p.state)
 		}
 		l.show(fmt.Sprintf(`<div class="dmlx-still"><div style="font-family:var(--jp-code-font-family,monospace)">%s</div>`+
-			`%s<div>%s</div></div>`, html.EscapeString(cmp.Or(last.note, p.title)), last.below, why))
-		for _, name := range p.names {
-			if f := last.pictures[name]; f != nil && err == nil {
-				err = l.keep(name, f)
-			}
+			`<div>%s</div></div>`, html.EscapeString(said), why))
+		if err != nil {
+			return err
 		}
-		return err
+		return l.keep(last)
 	}
 	if os.Getenv(headlessEnv) != "" {
 		return end(noBrowser)
@@ -189,23 +173,16 @@ func (p panel) follow(ctx context.Context, l link, id string, listen func()) err
 				fallthrough
 			case m.Beat:
 				l.send("{}") // An empty text would not arrive.
-			case m.End, m.Yield && (p.busy == nil || !p.busy()):
+			case m.End:
 				return end(ended)
-			case m.Yield:
 			case m.State != "":
 				state = m.State
+			case m.Said != "":
+				said = m.Said
 			default:
 				l.send(page.Reply(m.text, p.answer))
 				silence.Reset(beatWait) // The answer may have taken longer.
 			}
 		}
 	}
-}
-
-// parameter reads a number of a state.
-func parameter(s map[string]string, name string, otherwise float64) float64 {
-	if x, err := strconv.ParseFloat(s[name], 64); err == nil && x-x == 0 {
-		return x
-	}
-	return otherwise
 }

@@ -36,6 +36,7 @@
     if (source !== frame.contentWindow || !data) return;
     if (data.dmlx === "ask") send(data.text);
     if (data.dmlx === "state") send(JSON.stringify({state: data.state}));
+    if (data.dmlx === "said") send(JSON.stringify({said: data.text}));
     if (data.dmlx === "ready") {
       frame.style.height = `${Math.min(Math.max(data.height, 120), data.scrolls ? 0.8 * innerHeight : 4000)}px`;
       root.dataset.state = "ready";
@@ -44,10 +45,9 @@
   frame.srcdoc = frame.dataset.page; // Now that its messages are heard.
   const end = () => send(JSON.stringify({end: true}));
   button.addEventListener("click", end);
-  // The cell is run again, or other cells wait: see the extension of "dmlx lab".
+  // The cell is run again, or another cell waits: see the extension of "dmlx lab".
   root.addEventListener("dmlx-end", end);
   root.addEventListener("dmlx-gone", () => fail());
-  root.addEventListener("dmlx-yield", () => send(JSON.stringify({yield: true})));
   // The program ends when it hears nothing for a while, so that it does not outlive its page.
   let last = 0;
   const timer = setInterval(() => {

@@ -2,6 +2,7 @@ package playground
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,18 +13,10 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/figures"
 )
-
-func parse(t testing.TB, name string) dmlx.Rule {
-	t.Helper()
-	r, err := dmlx.ParseRule(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 func rulePanel(t testing.TB, p Panel) panel {
 	t.Helper()
@@ -93,45 +86,61 @@ func TestPanelBadRule(t *testing.T) {
 	}
 }
 
-// What stays is drawn from what the page showed: a rule or a loss, its batch, and where a flow has come.
+// What stays is drawn from what the page showed: its rule, or a loss of one's own.
 func TestStill(t *testing.T) {
 	t.Parallel()
-	p := rulePanel(t, Panel{Rule: mine})
 	for state, want := range map[string]string{
-		p.state:                              "From step 0 to 250",
-		"a=cos/lin/hinge&rate=0.1&steps=40":  "From step 0 to 40",
-		"a=cos-orth/lin-ms/cir?tau=2%26sum":  "sphere",
-		"a=cos/con/con&batch=3x4x2,0.5,7":    "circle",
-		"a=cos/con/con&steps=1300&show=push": "From step 0 to 1299",
-		"a=loss:ms?beta=40&triplet=0,90,-20": "sphere",
+		"view=bench&a=cos/lin/hinge&b=cos/con/con": "cos/lin/hinge",
+		"a=cos-orth/lin-ms/cir?tau=2%26sum":        "cos-orth/lin-ms/cir?sum&tau=2",
+		"a=cos/con/cos+sc1":                        "cos/con/cos+sc1",
 	} {
-		last, err := p.still(state)
-		if err != nil || last.pictures["matrix"] == nil || last.pictures["flow"] == nil {
-			t.Fatalf("%s: %v, %d pictures", state, err, len(last.pictures))
-		}
-		if alt := last.pictures["flow"].Alt; !strings.Contains(alt, want) ||
-			!strings.HasPrefix(last.note, read(state)["a"]) {
-			t.Errorf("%s: %q, %q", state, last.note, alt)
+		if f, err := (Panel{Rule: mine}).still(state); err != nil || !strings.Contains(f.Alt, want) {
+			t.Errorf("%s: %v, %v", state, f, err)
 		}
 	}
-	for _, state := range []string{"a=cos/con/none", "a=cos/con/con&batch=many", "a=cos/con/con&batch=0x4x3,1,1"} {
-		if _, err := p.still(state); err == nil {
+	for _, state := range []string{"a=cos/con/none", "a=loss:ms", ""} {
+		if _, err := (Panel{Rule: mine}).still(state); err == nil {
 			t.Errorf("%s is drawn", state)
 		}
 	}
-	if last, err := p.still("a=cos/con/con&show=U"); err != nil || last.pictures["diagram"] != nil ||
-		!strings.Contains(last.note, `no diagram: show "U"; want one of`) {
-		t.Errorf("%q, %v", last.note, err)
-	}
-	// The user's own batch, in more dimensions than a flow's picture has.
+	// The user's own batch.
 	own := dissect.Sample(3, 2, 5, 1, 1)
-	p = rulePanel(t, Panel{Rule: mine, Batch: own})
-	last, err := p.still(p.state)
-	if err != nil || last.pictures["flow"] != nil || last.pictures["matrix"] == nil {
-		t.Errorf("%v, %+v", err, last)
-	}
+	p := rulePanel(t, Panel{Rule: mine, Batch: own})
 	if about, err := p.answer("describe", nil, nil); err != nil || about["batch"].(page.Object)["n"] != 6 {
 		t.Errorf("%v, %v", about["batch"], err)
+	}
+}
+
+// A loss of one's own is among the losses of the page, which trains a layer by it.
+func TestPanelOfOwnLoss(t *testing.T) {
+	t.Parallel()
+	pairs := objectives.LossFunction{Name: "pairs", Of: func(b *dmlx.LossBatch) *Node {
+		return ReduceAllMean(Where(b.Positive, OneMinus(b.S), Where(b.Negative, Square(b.S), ZerosLike(b.S))))
+	}}
+	p := rulePanel(t, Panel{Loss: pairs, Beside: "loss:ms", Train: true})
+	if p.state != "view=learn&a=loss:pairs&b=loss:ms" {
+		t.Error(p.state)
+	}
+	about, err := p.answer("describe", nil, nil)
+	if err != nil || about["losses"].([]page.Object)[0]["name"] != "pairs" {
+		t.Errorf("%v", err)
+	}
+	r, err := p.answer("compute", []byte(`{"loss": {"name": "pairs", "parameters": {}}, `+
+		`"sample": {"classes": 2, "images": 2, "dim": 3, "noise": 1, "seed": 1}}`), nil)
+	if err != nil || r["name"] != "pairs" {
+		t.Errorf("%v, %v", r["name"], err)
+	}
+	if parsed, err := p.answer("parse", []byte(`{"loss": "pairs"}`), nil); err != nil || parsed["literal"] != nil {
+		t.Errorf("%v, %v", parsed, err)
+	}
+	if f, err := p.still(p.state); err != nil || !strings.Contains(f.Alt, "matrix") {
+		t.Errorf("%v, %v", f, err)
+	}
+	for want, l := range map[string]objectives.LossFunction{
+		"one that no other loss has": {Name: "ms", Of: pairs.Of}, "has proxies": {Name: "p", Of: pairs.Of, Proxies: 1}} {
+		if err := (Panel{Loss: l}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
 	}
 }
 
@@ -147,7 +156,7 @@ func follow(ctx context.Context, p panel) (b browser, ended chan error) {
 	b = browser{make(chan message, 8), make(chan string, 64), make(chan string, 8), make(chan string, 8)}
 	ended = make(chan error, 1)
 	go func() {
-		keep := func(name string, f *figures.Figure) error { b.kept <- name + ": " + f.Alt; return nil }
+		keep := func(f *figures.Figure) error { b.kept <- f.Alt; return nil }
 		ended <- p.follow(ctx, link{func(s string) { b.pages <- s }, keep, func(s string) { b.answers <- s }, b.messages},
 			"id", func() {})
 	}()
@@ -184,12 +193,10 @@ func TestSilenceEnds(t *testing.T) {
 
 // Requests are answered, and when the panel ends, pictures of what its page showed stay.
 func TestPanelAnswersAndEnds(t *testing.T) {
-	for _, how := range []string{"stop", "end", "yield"} {
+	for _, how := range []string{"stop", "end"} {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		of, asked := rulePanel(t, Panel{Rule: mine}), 0
-		of.busy = func() bool { asked++; return asked == 1 }
-		b, ended := follow(ctx, of)
+		b, ended := follow(ctx, rulePanel(t, Panel{Rule: mine}))
 		live := within(t, b.pages, "page")
 		if !strings.Contains(live, "#kernel&amp;amp;view=bench&amp;amp;a=cos/lin/hinge") ||
 			strings.Contains(live, `src="http`) {
@@ -212,8 +219,8 @@ func TestPanelAnswersAndEnds(t *testing.T) {
 			t.Error("not ready")
 		}
 		packed := fmt.Sprintf(`{"id": 7, "method": "compute", "args": {"rule": "cos/lin/hinge", "n": 3, "dim": 2, `+
-			`"embeddings": {"Float32Array": %s}, "labels": {"Int32Array": %s}}}`, inJSON(t, raw([]float32{1, 0, 0, 1, 1, 1})),
-			inJSON(t, raw([]int32{0, 0, 1})))
+			`"embeddings": {"Float32Array": %s}, "labels": {"Int32Array": %s}}}`, inJSON(t, raw(t, []float32{1, 0, 0, 1, 1, 1})),
+			inJSON(t, raw(t, []int32{0, 0, 1})))
 		if got := ask(packed); got.ID != 7 || got.Error != "" || len(got.Result.M.Float32Array) != 4*9 {
 			t.Errorf("%+v", got)
 		}
@@ -222,34 +229,35 @@ func TestPanelAnswersAndEnds(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		b.messages <- message{State: "a=cos/con/hinge&steps=30"}
+		b.messages <- message{Said: "cos/con/hinge: 40 % after 5 steps"}
 		b.messages <- message{Beat: true}
 		within(t, b.answers, "beat")
 		if how == "stop" {
 			stop()
 		} else {
-			b.messages <- message{End: how == "end", Yield: how == "yield"}
-		}
-		if how == "yield" { // It was busy.
-			b.messages <- message{Beat: true}
-			within(t, b.answers, "beat of a busy panel")
-			b.messages <- message{Yield: true}
+			b.messages <- message{End: true}
 		}
 		if last := within(t, b.pages, "last page"); strings.Contains(last, "<script") ||
-			!strings.Contains(last, "cos/con/hinge") {
+			!strings.Contains(last, "cos/con/hinge: 40 % after 5 steps") {
 			t.Errorf("%s: the last page: %.300s", how, last)
 		}
 		if err := within(t, ended, "end"); err != nil {
 			t.Error(err)
 		}
-		kept := ""
-		for range len(b.kept) {
-			kept += within(t, b.kept, "picture") + "\n"
-		}
-		if strings.Count(kept, ": ") < 2 || !strings.Contains(kept, "views: ") ||
-			!strings.Contains(kept, "From step 0 to 30") {
+		if kept := within(t, b.kept, "picture"); !strings.Contains(kept, "cos/con/hinge") {
 			t.Errorf("%s: kept %s", how, kept)
 		}
 	}
+}
+
+// raw is an array as a request has it.
+func raw(t *testing.T, of any) []byte {
+	t.Helper()
+	b, err := binary.Append(nil, binary.LittleEndian, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func inJSON(t *testing.T, v any) string {
@@ -267,7 +275,7 @@ func TestWithoutBrowser(t *testing.T) {
 	if page := within(t, b.pages, "page"); strings.Contains(page, "<script") || !strings.Contains(page, noBrowser) {
 		t.Errorf("%.300s", page)
 	}
-	if err := within(t, ended, "end"); err != nil || len(b.kept) != 2 {
+	if err := within(t, ended, "end"); err != nil || len(b.kept) != 1 {
 		t.Errorf("%d pictures, %v", len(b.kept), err)
 	}
 }

@@ -75,7 +75,6 @@ var attacks = []struct {
 	{"damaged onnx, pth or preset", 1, damageForeign},
 	{"damaged images to embed", 2, embedDamaged},
 	{"pipe or link beside the runs", 2, plantBeside},
-	{"8 writers of a file beside the runs", 1, manyWriters},
 }
 
 // counts are what became of an attack's tries.

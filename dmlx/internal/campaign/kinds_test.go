@@ -4,24 +4,18 @@ package campaign
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -192,60 +186,4 @@ func plantBeside(t *try) {
 	}
 	unharmed(place)
 	t.wasRead(false)
-}
-
-// manyWriters change a file beside the runs at once, as a leaderboard of a group is: no change is lost. A pipe or a
-// link in its place is an error, and what is behind the link stays.
-func manyWriters(t *try) {
-	canary, unharmed := t.canary()
-	dir := filepath.Join(t.dir, "shared")
-	name := filepath.Join("playground", "board.json")
-	t.must(os.MkdirAll(filepath.Join(dir, "playground"), 0o755))
-	planted := t.IntN(3) == 0
-	if planted {
-		place := filepath.Join(dir, pick(t, []string{name, filepath.Join("playground", ".board.json.lock")}))
-		if t.IntN(2) == 0 {
-			t.must(mkfifo(place))
-		} else {
-			t.must(os.Symlink(filepath.Join(canary, "secret"), place))
-		}
-	}
-	const writers, changes = 8, 10
-	var all sync.WaitGroup
-	failed := make([]error, writers)
-	for w := range writers {
-		all.Go(func() {
-			for range changes {
-				failed[w] = errors.Join(failed[w], durable.Update(dir, name, func(old []byte) ([]byte, error) {
-					n, _ := strconv.Atoi(string(old))
-					return fmt.Append(nil, n+1), nil
-				}))
-			}
-		})
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	done := make(chan struct{})
-	go func() { all.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		t.fail(&t.Panics, "writers do not end")
-		return
-	}
-	unharmed("a file beside the runs")
-	err := errors.Join(failed...)
-	if planted {
-		if err == nil {
-			t.fail(&t.Escapes, "a file was written through a link or a pipe")
-		}
-		t.wasRead(false)
-		return
-	}
-	raw, readErr := durable.ReadBelow(dir, name)
-	if want := fmt.Sprint(writers * changes); err != nil || readErr != nil || string(raw) != want {
-		t.fail(&t.Lost, "%s of %s changes are there: %v, %v", raw, want, err, readErr)
-		return
-	}
-	t.wasRead(true)
 }

@@ -99,15 +99,12 @@ var readers = map[string]string{
 	"dmlx/train/fit.go":                        ours,
 	"dmlx/train/kept.go":                       ours,
 	"dmlx/weights/weights.go":                  "onnx",
-	"figures/embeddingmap.go":                  ours,
 	"notebooks/nb/captions.go":                 embedded,
 	"notebooks/nb/compact.go":                  ours,
 	"notebooks/nb/equation.go":                 ours,
 	"notebooks/nb/nb.go":                       ours,
-	"notebooks/playground/board.go":            "TestBoardOfStrangers of its package",
+	"notebooks/playground/check.go":            ours,
 	"notebooks/playground/front.go":            ours,
-	"notebooks/playground/train.go":            ours,
-	"notebooks/playground/tryit.go":            ours,
 }
 
 // reading are the functions by which bytes come in.

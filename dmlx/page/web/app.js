@@ -18,9 +18,9 @@
     apply(on);
   });
 
-  // A frame shows one part: #view=bench or #view=step3. A frame without an address has it in <body data-state="#view=bench&a=…">.
+  // A frame shows one part: #view=bench, #view=learn, which is the workbench's training alone, or #view=step3. A frame without an address has it in <body data-state="#view=bench&a=…">.
   const state = location.hash || document.body.dataset.state || "";
-  const part = /[#&]view=(\w+)/.exec(state)?.[1], shown = part && (part !== "try" || document.body.dataset.state) && document.querySelector(`main > section#${part}`); // The page alone has no kernel to train in.
+  const part = /[#&]view=(\w+)/.exec(state)?.[1], bench = ["bench", "learn"].includes(part), shown = part && document.querySelector(`main > section#${bench ? "bench" : part}`);
   if (shown) {
     document.body.dataset.view = part;
     shown.hidden = false;
@@ -46,11 +46,10 @@
     loading.textContent = "";
     Story.begin(engine);
     const linked = /[#&](a|batch)=/.test(state);
-    if (!shown || part === "bench") {
+    if (!shown || bench) {
       await Bench.begin(engine, about, state);
       Learn.begin(engine);
     }
-    if (shown && part === "try") await Try.begin(engine, about, state);
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
       document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
     }

@@ -149,6 +149,7 @@ const Learn = {
     const said = sides.map((s) => `${names(s)}: ${number(s.learn.recall[s.learn.recall.length - 1], 1)} % after ${s.learn.at} steps, ${number(s.learn.recall[0], 1)} % at the start`);
     this.line.textContent = said.length ? `${said.join("; ")}.` : "Press Train.";
     if (said.length) announce(this.line.textContent);
+    if (said.length && parent !== window) parent.postMessage({dmlx: "said", text: this.line.textContent}, "*"); // It stays in a notebook.
     this.view.draw();
   },
 };

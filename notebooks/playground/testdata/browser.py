@@ -62,7 +62,7 @@ class Notebook:
         self.page.click('[data-command="runmenu:run-all"]')
 
     def run(self, first=0, last=None):
-        """Runs cells one by one, since Run All ends a form when it has run it."""
+        """Runs cells one by one."""
         cells = self.page.locator(".jp-CodeCell")
         for i in range(first, last or cells.count()):
             cells.nth(i).locator(".jp-InputPrompt").click()
@@ -163,7 +163,7 @@ def panel(n):
     n.idle()
     n.shot("stopped")
     n.tell(running=running, left=len(programs()), stopped=stopped, times=times, note=note, chosen=tuned, choices=choices, label=label, rate=40 / seconds,
-           stays=stays, changed=[k for k in first if first[k] != moved[k]], stills=n.stills(), last=n.text(".dmlx-still"),
+           stays=stays, changed=[k for k in first if first[k] != moved[k]], stills=n.stills(), last=n.text(".dmlx-still") + n.words()[-1],
            controls=n.page.locator(".jp-OutputArea iframe").count(), failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
@@ -176,99 +176,39 @@ def own(n):
     triplets = frame.locator("select[name=triplet]").first.evaluate("e => [...e.options].map(o => o.value)")
     note = frame.locator(".side .name input").first.input_value()
     n.shot("panel")
-    n.page.locator(".dmlx-panel > button").click()
-    n.run(4)
-    until(lambda: n.page.locator(".dmlx-training img").count(), 120, "chart")
-    seen = set()
-
-    def trained():
-        seen.update(n.page.locator(".dmlx-training img").evaluate_all("all => all.map(e => e.alt)"))
-        return n.page.locator(".jp-RenderedMarkdown", has_text="of the store.").count() >= 3
-    until(trained, 400, "end of the training")
+    n.run(4)  # The cells that wait end the panel.
+    n.page.locator("table", has_text="cos-orth/lin-ms/cir").last.wait_for(timeout=400000)
     n.idle()
-    seen.update(n.words())
     n.shot("trained")
-    n.tell(running=running, left=len(programs()), stopped=0, note=note, table=table, choices=triplets, charts=len(seen),
-           runs="\n".join(n.page.locator(".jp-RenderedMarkdown", has_text="of the store.").all_inner_texts()), last=max(seen, key=lambda alt: alt.count("R@1")),
+    n.tell(running=running, left=len(programs()), stopped=0, note=note, table=table, choices=triplets,
+           said=n.page.locator("table").last.inner_text(), last=n.words()[-1],
            failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
-def stop(n):
-    """A training is stopped."""
+def learn(n):
+    """A layer is trained by a rule beside another: Run All leaves the panel of the last cell, until End is pressed."""
     n.run_all()
-    until(lambda: n.page.locator(".dmlx-training img").count(), 120, "chart")
-    until(programs, 60, "program")
-    running = len(programs())
-    until(lambda: "epoch 2 of" in n.page.locator(".dmlx-training img").first.get_attribute("alt"), 200, "second epoch")
-    start = time.monotonic()
-    n.page.click("[title*=Interrupt]")
-    until(lambda: not programs(), 20, "end of the program")
-    stopped = time.monotonic() - start
-    until(n.stills, 10, "last chart")
-    n.shot("stopped")
-    n.tell(running=running, left=len(programs()), stopped=stopped, last=n.words()[0])
-
-
-def map_of_a_run(n):
-    """The map of a run's test images is pointed at."""
-    n.run_all()
-    running = len(until(programs, 60, "program"))
-    shown = n.page.locator("[data-map]:visible")
-    until(shown.count, 200, "map")
-    n.idle()
-    shown.first.scroll_into_view_if_needed()
-    box, tip = shown.first.bounding_box(), shown.first.locator("[role=status]")
-
-    def pointed():
-        for x in range(8, int(box["width"]), 8):  # Along a line in the middle, past which there are points at both ends.
-            n.page.mouse.move(box["x"] + x, box["y"] + box["height"] * at)
-            if tip.is_visible():
-                return tip.inner_text()
-    at, found = 0.2, None
-    while not found and at < 0.9:
-        found, at = pointed(), at + 0.03
-    n.shot("pointed")
-    pictures = tip.locator("div").evaluate_all("all => all.filter(e => e.style.backgroundImage.startsWith('url(\"data:')).length")
-    n.page.mouse.move(5, 5)
-    n.tell(running=running, left=len(programs()), stopped=0, note=found or "", stills=pictures, kept=not tip.is_visible(),
-           failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
-
-
-def tryit(n):
-    """A rule is tried: from the press of Train to its first number, then the cell is run again, and its page closed."""
-    n.run()
     frame = n.frame()
     running = len(programs())
-    frame.locator("select[name=pair]").select_option("con")
-    for row in ("cos/con/con", "loss ms", "loss triplet"):  # The first was ticked.
-        frame.locator(".rows").get_by_text(row, exact=True).click()
-    counted = frame.locator(".rows summary").inner_text()
-    frame.locator("button[name=train]").click()
+    frame.get_by_role("button", name="Train", exact=True).click()
     start = time.monotonic()
-    until(lambda: frame.evaluate("() => Try.curves.series.some((s) => s.width === 3)"), 300, "first number")
+    until(lambda: frame.evaluate("() => Bench.b.learn.at >= 10"), 300, "ten steps of both")
     first = time.monotonic() - start
     n.shot("first")
-    until(lambda: frame.locator(".below table").count(), 600, "leaderboard")
-    n.shot("leaderboard")
-    thick = lambda: frame.evaluate("() => Try.curves.series.filter((s) => s.width === 3).map((s) => [s.name.split(':')[0], themed(s.color)])")
-    until(lambda: len(thick()) == 4, 600, "a curve of each row")
-    names, colors = zip(*thick())
-    colors = [c for c in colors if c.startswith("#")]
-    saved = frame.locator("a[download]").count()
-    old = n.page.locator(".dmlx-panel").get_attribute("id")
-    n.page.locator(".jp-CodeCell", has=n.page.locator(".dmlx-panel")).locator(".cm-content").click()
-    n.page.keyboard.press("Control+Enter")
-    until(lambda: n.page.locator(".dmlx-panel[data-state=ready]").evaluate_all("(all, old) => all.some(e => e.id !== old)", old), 300,
-          "second execution")
-    table = n.frame().locator(".below").inner_text()  # The leaderboard is still there.
-    n.page.reload()
-    n.page.wait_for_selector(".jp-Notebook:visible", timeout=60000)
-    until(lambda: not programs(), 60, "end of the program whose page has gone")
-    n.tell(running=running, left=len(programs()), stopped=0, times=[1000 * first], table=table, note=counted, choices=names, charts=len(set(colors)), controls=saved, kept=True,
-           failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
+    frame.get_by_role("button", name="Pause", exact=True).click()
+    time.sleep(2)
+    said = frame.evaluate("() => Learn.line.textContent")
+    n.page.locator(".dmlx-panel > button").click()
+    n.page.wait_for_selector(".dmlx-panel", state="detached", timeout=20000)
+    n.idle()
+    until(lambda: not programs(), 20, "end of the program")
+    until(n.stills, 10, "last picture")
+    n.shot("ended")
+    n.tell(running=running, left=len(programs()), stopped=0, times=[1000 * first], said=said, last=n.text(".dmlx-still"), stills=n.stills(),
+           controls=n.page.locator(".jp-OutputArea iframe").count(), failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
-scenarios = {"tryit": tryit, "panel": panel, "own": own, "stop": stop, "map": map_of_a_run}
+scenarios = {"panel": panel, "own": own, "learn": learn}
 
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

@@ -88,18 +88,22 @@ func (e *Engine) describe(*request) (Object, error) {
 		}
 		aliases = append(aliases, Object{"name": a, "rule": r.Name()})
 	}
+	all := slices.Clone(e.own)
 	for _, about := range losses.All() {
 		l, err := losses.Parse(about.Name)
 		if err != nil {
 			return nil, err
 		}
+		all = append(all, l)
+	}
+	for _, l := range all {
 		parameters := []Object{}
 		for _, p := range l.Parameters() {
 			low, high, step := slider(p)
 			parameters = append(parameters, Object{"name": p.Name, "default": p.Value, "min": low, "max": high, "step": step,
 				"switch": p.Switch, "want": p.Want})
 		}
-		list = append(list, Object{"name": about.Name, "title": about.Title, "source": about.Source, "formula": about.Text,
+		list = append(list, Object{"name": l.Name, "title": l.Title, "source": l.Source, "formula": l.Text,
 			"parameters": parameters})
 	}
 	return Object{
@@ -169,8 +173,11 @@ func (e *Engine) parse(q *request) (Object, error) {
 			}
 		}
 		name := s.loss.String()
-		return Object{"kind": "loss", "name": name, "loss": Object{"name": s.loss.Name, "parameters": parameters},
-			"literal": lossLiteral(s.loss), "command": command("--loss", name)}, nil
+		out := Object{"kind": "loss", "name": name, "loss": Object{"name": s.loss.Name, "parameters": parameters}}
+		if !slices.Contains(e.own, s.loss) { // The code of one's own is the user's.
+			out["literal"], out["command"] = lossLiteral(s.loss), command("--loss", name)
+		}
+		return out, nil
 	}
 	r := s.rule.WithDefaults()
 	options := Object{}

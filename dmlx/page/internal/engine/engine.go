@@ -34,6 +34,7 @@ type Engine struct {
 
 	backend compute.Backend
 	parts   dmlx.Parts
+	own     []*losses.Named // Losses of the user's own.
 	rules   cache[*dissect.Compiled]
 	losses  cache[*dissect.CompiledLoss]
 
@@ -48,6 +49,16 @@ func New(own ...dmlx.Rule) (*Engine, error) {
 	}
 	return &Engine{backend: b, parts: dmlx.PartsWith(own...), rules: newCache[*dissect.Compiled](32),
 		losses: newCache[*dissect.CompiledLoss](32)}, nil
+}
+
+// AddLoss adds a loss of the user's own to those that can be chosen. Its name must be none of theirs.
+func (e *Engine) AddLoss(name string, of dmlx.LossFunc) error {
+	if slices.Contains(losses.Names(), name) || name == "" || strings.ContainsAny(name, "?&/ ") {
+		return fmt.Errorf("a loss of your own by the name %q: want one that no other loss has, without ?, &, / and spaces",
+			name)
+	}
+	e.own = append(e.own, losses.Own(name, of))
+	return nil
 }
 
 // Limits of a request.
@@ -78,7 +89,7 @@ func (e *Engine) Answer(method string, arguments []byte, arrays map[string][]byt
 	if answer == nil {
 		return nil, fmt.Errorf("no method %q", method)
 	}
-	q := &request{arrays: arrays, parts: e.parts}
+	q := &request{arrays: arrays, parts: e.parts, own: e.own}
 	if len(bytes.TrimSpace(arguments)) > 0 {
 		decoder := json.NewDecoder(bytes.NewReader(arguments))
 		decoder.DisallowUnknownFields()
@@ -128,6 +139,7 @@ type request struct {
 
 	arrays map[string][]byte
 	parts  dmlx.Parts
+	own    []*losses.Named
 }
 
 // given is an argument that may be left out.
@@ -175,7 +187,7 @@ func (q *request) subject() (subject, error) {
 	case is(q.Rule):
 		return q.parseRule()
 	}
-	return parseLoss(q.Loss)
+	return q.parseLoss()
 }
 
 func (q *request) parseRule() (subject, error) {
@@ -200,17 +212,20 @@ func (q *request) parseRule() (subject, error) {
 	return subject{rule: r}, err
 }
 
-func parseLoss(raw json.RawMessage) (subject, error) {
+func (q *request) parseLoss() (subject, error) {
 	var name string
-	if json.Unmarshal(raw, &name) != nil {
+	if json.Unmarshal(q.Loss, &name) != nil {
 		var parts struct {
 			Name       string
 			Parameters map[string]any
 		}
-		if err := json.Unmarshal(raw, &parts); err != nil {
+		if err := json.Unmarshal(q.Loss, &parts); err != nil {
 			return subject{}, errors.New("loss: want its name, or its name and parameters")
 		}
 		name = parts.Name + query(parts.Parameters)
+	}
+	if i := slices.IndexFunc(q.own, func(l *losses.Named) bool { return l.Name == name }); i >= 0 {
+		return subject{loss: q.own[i]}, nil
 	}
 	l, err := losses.Parse(name)
 	return subject{loss: l}, err

@@ -318,10 +318,6 @@
       cell.model.stateChanged.connect(() => showPrompt(cell));
     }
     const round = queue.round, before = queue.last;
-    // Run All asks for its cells at once.
-    if (!queue.batch) setTimeout(() => { queue.batch = null; });
-    const batch = queue.batch = queue.batch || {size: 0};
-    batch.size++;
     // A cell that is run again ends its own panel, which would otherwise make it wait. A deleted cell has no area.
     const tellPanel = (name) => cell.outputArea?.node.querySelectorAll(".dmlx-panel").forEach((panel) => panel.dispatchEvent(new Event(name)));
     tellPanel("dmlx-end");
@@ -342,7 +338,7 @@
       queue.running = wait;
       wait.restart(); // The seconds are those of this cell alone.
       wait.say(compiling);
-      yielding = setInterval(() => { if (batch.size > 1 || queue.length > 1) tellPanel("dmlx-yield"); }, repeatEvery);
+      yielding = setInterval(() => { if (queue.length > 1) tellPanel("dmlx-end"); }, repeatEvery); // Another cell waits.
       ok = await runOne(runCell, options, queue, wait);
       return ok;
     } finally {
