@@ -31,7 +31,7 @@ func TrainCommand(s runs.Spec) string {
 		return fmt.Sprintf("use the version of the program that has its rule or loss (%v)", err)
 	}
 	preset, sizes, found := sizeFlags(s)
-	if !found || s.HasFeatures() || s.HeldOut != 0 || s.Decay != 0 { // The command has no flags for these.
+	if !found || s.HasFeatures() || s.Decay != 0 { // The command has no flags for these.
 		return "train its spec by runs.Run"
 	}
 	objective := fmt.Sprintf("--rule '%s'", s.Objective)
@@ -43,7 +43,9 @@ func TrainCommand(s runs.Spec) string {
 		data = "'" + data + "'"
 	}
 	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seeds %d --lr %g", preset, data, objective, s.Seed, s.LR)
-	text += sizes
+	if text += sizes; s.HeldOut != 0 {
+		text += fmt.Sprintf(" --held-out %d", s.HeldOut)
+	}
 	set := func(is bool, setting string) {
 		if is {
 			text += " --set '" + setting + "'"

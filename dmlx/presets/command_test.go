@@ -75,6 +75,7 @@ func TestTrainCommand(t *testing.T) {
 		plain + " --epochs 2 --set 'augment=flip'": func(s *runs.Spec) {
 			s.Epochs, s.Augment, s.Pad = 2, "flip", 0
 		},
+		plain + " --held-out 4":      func(s *runs.Spec) { s.HeldOut = 4 },
 		"train its spec by runs.Run": func(s *runs.Spec) { s.Decay = 0.8 },
 		"train its own rule or loss by runs.Run in your program": func(s *runs.Spec) {
 			s.Objective = objectives.Objective{Loss: "mine#0123abcd"}

@@ -12,7 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Request says which preset, store and backend a table, figure or search is made with.
+// Request says which preset, store and backend a table or figure is made with.
 type Request struct {
 	// Open returns the backend. It is called when the first run has to be trained or the first graph computed.
 	Open   func() (*train.Trainer, error)
@@ -23,7 +23,7 @@ type Request struct {
 	runs.Options
 }
 
-// Report is a table, a figure, an inspection or a search: its pictures and tables, and the runs that they are of.
+// Report is a table, a figure or an inspection: its pictures and tables, and the runs that they are of.
 type Report struct {
 	Name, Title, Preset, Provenance string
 	// Changes are the settings that differ from the preset's, in words.

@@ -1,4 +1,4 @@
-// Package report has what tables, inspections and searches hand out, and the scores of runs.
+// Package report has what tables and inspections hand out, and the scores of runs.
 package report
 
 import (

@@ -24,7 +24,7 @@
 //	result.json                        the Result, written last: a run without it is unfinished
 //	histograms.json                    the Histograms, if they were computed
 //
-// Outside these directories the store has .locks (a file per lock), .slurm (package slurm) and searches (package
-// search). A directory needs nothing outside itself: to move a run to another store, copy it, and [Store.Verify] says
+// Outside these directories the store has .locks (a file per lock) and .slurm (package slurm).
+// A directory needs nothing outside itself: to move a run to another store, copy it, and [Store.Verify] says
 // whether it arrived whole. [Bundled] are the results that come with the program; [Store.Lookup] finds them, too.
 package runs

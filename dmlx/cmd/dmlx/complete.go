@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -86,10 +85,11 @@ func ruleNames() []string {
 
 // newHelp is cobra's command for help, which fails where that one prints the help of something else and succeeds.
 func newHelp() *cobra.Command {
+	pages := map[string]string{"json": jsonHelp(), "onnx": onnx.Export, "optuna": optunaScript}
 	return &cobra.Command{
 		Use:     "help [COMMAND…]",
-		Short:   "Show the help of a command; help json says what --json prints, help onnx how to export a network",
-		Example: "  dmlx help train\n  dmlx help json\n  dmlx help onnx > export.py",
+		Short:   "Show the help of a command; help json, onnx and optuna print a page and two scripts",
+		Example: "  dmlx help train\n  dmlx help json\n  dmlx help onnx > export.py\n  dmlx help optuna > tune.py",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			of, _, err := cmd.Root().Find(args)
 			if err != nil {
@@ -104,12 +104,8 @@ func newHelp() *cobra.Command {
 			return out, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if slices.Equal(args, []string{"json"}) {
-				_, err := fmt.Fprint(cmd.OutOrStdout(), jsonHelp())
-				return err
-			}
-			if slices.Equal(args, []string{"onnx"}) {
-				_, err := fmt.Fprint(cmd.OutOrStdout(), onnx.Export)
+			if len(args) == 1 && pages[args[0]] != "" {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), pages[args[0]])
 				return err
 			}
 			of, rest, err := cmd.Root().Find(args)

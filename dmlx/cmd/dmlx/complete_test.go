@@ -47,7 +47,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"version", ""}, ""},
 		// A wrong rule or loss is told when the command runs; it hinders neither what follows nor the help.
 		{[]string{"train", "--rule", "x/y", "--loss", "x", "--mic"}, "--micro-batch"},
-		{[]string{"search", "rates", "--loss", "x", "--preset", "s"}, "smoke"},
+		{[]string{"rates", "--loss", "x", "--preset", "s"}, "smoke"},
 		{[]string{"reproduce", "table3", "--add-rule", " = cos", "--add-loss", "x", "--arch", "resnet1"}, "resnet18"},
 	} {
 		if got := strings.Join(words(t, c.args...), " "); got != c.want {

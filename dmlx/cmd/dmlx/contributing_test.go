@@ -142,8 +142,6 @@ func TestContributing(t *testing.T) {
 		{[]string{"Pair weight", "sig-ms"}, []string{"reproduce", "orthogonal", "--cached-only", "--preset", "quick"}},
 		{[]string{"half/exp/exp+near", "loss nca-cos"}, []string{"train", "--preset", "smoke", "--data", "minidots",
 			"--rule", "half/exp/exp+near", "--loss", "nca-cos", "--epochs", "1", "--set", "steps=2"}},
-		{[]string{"half/exp/exp+near"}, []string{"search", "--preset", "smoke", "--data", "minidots", "--rule",
-			"half/exp/exp+near", "--param", "tau", "--trials", "2", "--bracket", "2", "--reference", "none"}},
 	} {
 		out := command(c.args...)
 		for _, want := range c.want {

@@ -152,10 +152,10 @@ func rates() evidence {
 	return evidence{name: "rates", about: "learning rates of a whole network on photographs, on held-out classes",
 		expected: 5 * time.Minute, command: func(small bool) ([]string, string) {
 			if small {
-				return onPhotographs(small, "search", "rates", "--data", "minicar", "--lr", "0.01,0.02", "--wider", "0",
+				return onPhotographs(small, "rates", "--data", "minicar", "--lr", "0.01,0.02", "--wider", "0",
 					"--rule", "euc/con/con", "--write", ratesFile())
 			}
-			return onPhotographs(small, "search", "rates", "--preset", "../../paper/photographs.toml", "--data",
+			return onPhotographs(small, "rates", "--preset", "../../paper/photographs.toml", "--data",
 				*evidencePhotos, "--set", "train_only=.", "--lr", "0.02,0.06,0.2", "--wider", "0", "--held-out", "4",
 				"--seeds", "1", "--write", ratesFile(), "--rule", "euc/con/con", "--rule", "cos/con/con",
 				"--rule", "euc-orth/con/con", "--rule", "cos-orth/con/con")

@@ -17,6 +17,7 @@ var formerCommands = map[string]string{
 	"runs export":      "a run is a folder of the store: copy it by rsync or tar",
 	"runs import":      "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
 	"runs merge":       "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
+	"search":           "dmlx help optuna > tune.py writes a search by Optuna, and dmlx rates chooses learning rates",
 	"bench": "in a clone of the repository, go test ./dmlx/cmd/dmlx -run '^$' -bench 'Step|ResNet|Input|Recall' " +
 		"measures this machine",
 	"train steps": "in a clone of the repository, DMLX_TEST_STEPS=1 with the tests of ./dmlx/train takes steps on " +

@@ -156,7 +156,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		training.NewTrain(a),
 		training.NewReproduce(a),
 		training.NewLedger(a),
-		training.NewSearch(a),
+		training.NewRates(a),
 		stored.NewRuns(a),
 		data.NewData(a),
 		embedding.NewRecall(a),
@@ -178,11 +178,8 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 			a.AddStore(cmd.PersistentFlags())
 		}
 		for _, below := range append(cmd.Commands(), cmd) {
-			switch below.CommandPath() {
-			case "dmlx lab", "dmlx runs compare":
+			if path := below.CommandPath(); path == "dmlx lab" || path == "dmlx runs compare" {
 				a.AddPreset(below.Flags())
-			case "dmlx search show":
-				a.AddStore(below.Flags())
 			}
 		}
 	}

@@ -64,9 +64,6 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"data", "verify", "cubb"}, "did you mean CUB?"},
 		{exitUsage, []string{"weights", "get", "resnet5"}, "did you mean resnet50?"},
 		{exitUsage, []string{"reproduce", "tabel2"}, "did you mean table2?"},
-		{exitUsage, []string{"search", "--sampler", "rndom"}, "did you mean random?"},
-		{exitUsage, []string{"search", "--param", "dirction"}, "did you mean direction?"},
-		{exitUsage, []string{"search", "--trials", "0"}, "needs a budget"},
 		// What a file or a machine could make right has failed.
 		{exitFailed, []string{"train", "--data", "no/folder"}, "no folder no/folder"},
 		{exitFailed, []string{"train", "--weights", "none.safetensors"}, "no such file"},
@@ -131,7 +128,7 @@ func TestStoppedCommands(t *testing.T) {
 	for _, args := range [][]string{
 		{"train", "--preset", "smoke"}, {"reproduce", "table2", "--preset", "smoke"},
 		{"reproduce", "table2", "--preset", "smoke", "--jobs", "2"},
-		{"search", "--preset", "smoke", "--trials", "8"}, {"pretrain", "--epochs", "1", "--out", filepath.Join(dir, "w")},
+		{"pretrain", "--epochs", "1", "--out", filepath.Join(dir, "w")},
 		{"data", "verify", "cub", "--root", cub},
 		{"data", "get", "cub", "--root", dir, "--url", "http://127.0.0.1:1/x"},
 	} {

@@ -29,7 +29,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/runs/search"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -90,7 +89,6 @@ var readers = map[string]string{
 	"dmlx/runs/outputs.go":                     "runs",
 	"dmlx/runs/result.go":                      "runs",
 	"dmlx/runs/run.go":                         "runs",
-	"dmlx/runs/search/history.go":              "searches",
 	"dmlx/runs/slurm/slurm.go":                 ours,
 	"dmlx/runs/slurm/task.go":                  ours,
 	"dmlx/runs/store.go":                       "runs",
@@ -298,11 +296,6 @@ func checkpoint(s *runs.Store) error {
 	return err
 }
 
-func searched(s *runs.Store) error {
-	_, err := search.Open(s, "x")
-	return err
-}
-
 func many(s string, n int) string { return strings.Repeat(s, n) }
 
 // bombs are small files that ask for much, by the readers of the list.
@@ -408,11 +401,6 @@ var bombs = map[string][]bomb{
 			read: inStore(someRun+"/checkpoint/state.json", checkpoint)},
 		{name: "result below the bound", data: []byte(`{"epochs":[` + many("{},", 466_000) + `{}]}`),
 			read: inStore(someRun+"/result.json", entryOf)},
-	},
-	"searches": {
-		{name: "settings",
-			data: []byte(`{"a":[` + many("{},", 1<<22) + `{}]}`), read: inStore("searches/x/settings.json", searched)},
-		{name: "sparse", data: []byte(`{`), size: terabyte, read: inStore("searches/x/settings.json", searched)},
 	},
 }
 

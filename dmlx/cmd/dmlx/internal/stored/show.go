@@ -36,6 +36,9 @@ func ResultText(r *runs.Result, dir string) string {
 		}
 		b.WriteString(")\n")
 	}
+	if v, ok := r.HeldOutRecall[1]; ok {
+		fmt.Fprintf(&b, "held-out training classes, one in %d: Recall@1 %.1f\n", r.Spec.HeldOut, 100*v)
+	}
 	if r.Skipped > 0 {
 		fmt.Fprintf(&b, "unreadable images left out: %d\n", r.Skipped)
 	}

@@ -1,4 +1,4 @@
-// Package training has the commands that train: train, reproduce, search and pretrain. The first three share one way:
+// Package training has the commands that train: train, reproduce, rates and pretrain. The first three share one way:
 // plan the runs, check them, then print, submit or train those that are missing, and compare all.
 package training
 
@@ -18,7 +18,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// execution is what train, reproduce and search share, and the flags for it. All of them plan their runs, check them,
+// execution is what train, reproduce and rates share, and the flags for it. All of them plan their runs, check them,
 // then print, submit or train those that are missing, and compare all. A command plans and compares in its own way.
 type execution struct {
 	*cli.App

@@ -25,8 +25,9 @@ import (
 type training struct {
 	execution
 	objectiveFlags
-	set  settingFlags
-	data string
+	set     settingFlags
+	data    string
+	heldOut int
 
 	preset     presets.Preset // Set by plan, as what follows.
 	seeds      []uint64
@@ -78,6 +79,7 @@ triplet, as in "ms, miner ms, pair=lin-ms". The miners are
 	f.StringArrayVar(&t.rules, "rule", nil, "gradient rule; may be repeated (default cos/con/con)")
 	f.StringArrayVar(&t.losses, "loss", nil,
 		`loss, with a miner and exchanged parts if you like: "ms?beta=40, miner ms, pair=lin-ms"; may be repeated`)
+	f.IntVar(&t.heldOut, "held-out", 0, "hold out every n-th training class, to choose by; see dmlx help optuna")
 	t.set.add(a, f)
 	f.Lookup("seeds").Usage = "seeds, as in 1-5 or 1,3,8 (default: 1)"
 	f.BoolVar(&t.IgnoreBundled, "no-bundled", false,
@@ -162,7 +164,7 @@ func (t *training) plan() (err error) {
 		return err
 	}
 	if len(t.set.lr) > 1 {
-		return cli.Usagef("--lr has %d learning rates: want one; dmlx reproduce table7 and dmlx search compare rates",
+		return cli.Usagef("--lr has %d learning rates: want one; dmlx rates and dmlx reproduce table7 compare rates",
 			len(t.set.lr))
 	}
 	if t.seeds == nil {
@@ -186,6 +188,7 @@ func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
 			if err != nil {
 				return nil, err
 			}
+			spec.HeldOut = t.heldOut
 			text := fmt.Sprintf("%s with seed %d", spec.Objective, spec.Seed)
 			if seen[text] {
 				return nil, cli.Usagef("%s is given twice", text)

@@ -18,7 +18,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// rateSearch is a call of search rates.
+// rateSearch is a call of rates.
 type rateSearch struct {
 	execution
 	objectiveFlags
@@ -29,7 +29,8 @@ type rateSearch struct {
 	file    string
 }
 
-func newSearchRates(a *cli.App) *cobra.Command {
+// NewRates chooses learning rates on held-out classes.
+func NewRates(a *cli.App) *cobra.Command {
 	s := rateSearch{execution: execution{App: a}}
 	cmd := &cobra.Command{
 		Use:   "rates",
@@ -40,7 +41,7 @@ grid grows there for all. The test classes are measured and not used.
 
 --write FILE writes the rates as a preset, with which dmlx train and dmlx reproduce use them. A command that was stopped
 continues where it was.`,
-		Example: "  dmlx search rates --rule cos/con/con --rule ours --lr 0.1,0.3,1 --seeds 1-2 --write rates.toml\n" +
+		Example: "  dmlx rates --rule cos/con/con --rule ours --lr 0.1,0.3,1 --seeds 1-2 --write rates.toml\n" +
 			"  dmlx reproduce table3 --preset rates.toml",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
