@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -40,50 +39,13 @@ func exchangeLabel(part string) Markup {
 	return part
 }
 
-// Exchanges returns the table of losses as published and of the change by each exchanged part, with Welch's test over
-// seeds. It returns an error without an exchanged part, and for two scores of one cell.
-func Exchanges(ours scores.Table, notes []Markup, provenance string) (*Table, error) {
-	sets, parts, err := exchanges(ours)
-	if err != nil {
-		return nil, err
-	}
-	t := &Table{
-		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Loss", Left: true}, {Title: "as published"}},
-		Caption: "Recall@1 in percent of losses as published, and the points that it changes by when one part of a loss " +
-			"is exchanged.",
-		Notes:      append([]Markup{welchNote}, notes...),
-		Provenance: provenance,
-	}
-	for _, part := range parts {
-		t.Columns = append(t.Columns, Column{Group: "change by another", Title: exchangeLabel(part)})
-	}
-	for _, s := range sets {
-		for _, loss := range s.Ours.Rows {
-			published := s.Ours.At(loss, "")
-			row := Row(s.Data, loss, published.Mean())
-			for _, part := range parts {
-				score := s.Ours.At(loss, part)
-				gain, m := scores.Difference(score, published), score.Mean()
-				c := Tested(gain, gain.Difference.String())
-				if c.Note = Scored(m).Note; m.Diverged > 0 && math.IsNaN(m.Mean) {
-					c.Text = m.String()
-				}
-				row = append(row, c)
-			}
-			t.Rows = append(t.Rows, row)
-		}
-	}
-	t.RuleBlocks(1)
-	t.MarkSignificant()
-	return t, nil
-}
-
 // exchangeLooks are the marks of the exchanged parts.
 var exchangeLooks = []look{{color: Blue, shape: draw.CircleGlyph{}}, {color: Vermilion, shape: diamond{}},
 	{color: Green, shape: draw.TriangleGlyph{}}, {color: Purple, shape: draw.BoxGlyph{}}}
 
 // ExchangeGains draws the change by an exchanged part: a panel for each data set, a row for each loss, and a mark with
-// its interval for each part. It returns the errors of [Exchanges].
+// its interval for each part, by Welch's t over seeds. It returns an error without an exchanged
+// part, and for two scores of one cell.
 func ExchangeGains(ours scores.Table, provenance string) (*Figure, error) {
 	sets, parts, err := exchanges(ours)
 	if err != nil {
@@ -126,4 +88,34 @@ func ExchangeGains(ours scores.Table, provenance string) (*Figure, error) {
 			drawRow(c, panels, 14)
 		},
 	}, nil
+}
+
+// gridKeys draws the legend of the lines above a row, in smaller letters where it is narrow, and in several lines where
+// it is narrower still. It takes their room from the canvas as [key] does.
+func gridKeys(c *draw.Canvas, lines []keyed, room vg.Length) {
+	s := aligned(style(labelSize, ink), draw.XLeft, draw.YCenter)
+	width := func() (total vg.Length) {
+		for _, l := range lines {
+			total += 19 + s.Width(l.name)
+		}
+		return total
+	}
+	if width()+10*vg.Length(len(lines)-1) > c.Max.X-c.Min.X {
+		s.Font.Size = tickSize
+	}
+	total := width()
+	if n := len(lines); n > 1 && total+2*vg.Length(n-1) > c.Max.X-c.Min.X {
+		gridKeys(c, lines[:n/2], 12)
+		gridKeys(c, lines[n/2:], room)
+		return
+	}
+	gap := min(10, max(2, (c.Max.X-c.Min.X-total)/vg.Length(max(len(lines)-1, 1))))
+	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
+	for _, l := range lines {
+		c.StrokeLines(stroke(l.color, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
+		dot(*c, l.color, vg.Points(2.7), l.shape, x+7.5, y)
+		write(*c, s, x+18, y, fitted(s, l.name, c.Max.X-c.Min.X-18))
+		x += 19 + s.Width(l.name) + gap
+	}
+	c.Max.Y -= room
 }

@@ -16,10 +16,6 @@ func meanOf(mean, std float64, n, diverged int) stats.Mean {
 	return stats.Mean{Mean: mean, Std: std, N: n, Diverged: diverged}
 }
 
-func intervalOf(value, low, high float64) stats.Interval {
-	return stats.Interval{Value: value, Low: low, High: high}
-}
-
 // gridScores are made-up scores of the full grid; of every sixth rule there is none, one diverged and one broke down.
 func gridScores(shift float64) map[string]stats.Mean {
 	scores := make(map[string]stats.Mean)
@@ -83,63 +79,5 @@ func TestGridMap(t *testing.T) {
 		if _, err := GridMap(bad, ""); err == nil {
 			t.Errorf("%d sets were drawn", len(bad))
 		}
-	}
-}
-
-func TestGridEffects(t *testing.T) {
-	set := GridMargins{Data: "minicar", Levels: gridLevels, Mean: 74}
-	for f, levels := range gridLevels {
-		for i := range levels {
-			v := 74 + 2*math.Sin(float64(3*f+2*i))
-			set.Means[f] = append(set.Means[f], intervalOf(v, v-0.6, v+0.6))
-		}
-	}
-	set.Means[2][1] = stats.Point(math.NaN())
-	set.Means[2][3] = stats.Point(74.5)
-	other := set
-	other.Data, other.Mean = "minishop", 74.2
-	f, err := GridEffects([]GridMargins{set, other}, somewhere)
-	checkGolden(t, "grideffects", f, err)
-	set.Means[1] = set.Means[1][1:]
-	if _, err := GridEffects([]GridMargins{set}, ""); err == nil {
-		t.Error("5 means for 6 levels were drawn")
-	}
-	if _, err := GridEffects(nil, ""); err == nil {
-		t.Error("nothing was drawn")
-	}
-}
-
-func gridProfile(lines, points int, over ...string) GridProfile {
-	p := GridProfile{Lines: lines, Points: points, LineNames: gridLevels[lines], PointNames: gridLevels[points],
-		Over: over}
-	for i := range p.LineNames {
-		var line []stats.Interval
-		for j := range p.PointNames {
-			v := 74 + 0.8*float64(i) + 2*math.Sin(float64(j)) - 0.2*float64(i*j)
-			line = append(line, intervalOf(v, v-0.5, v+0.5))
-		}
-		p.Means = append(p.Means, line)
-	}
-	p.Means[1][2] = stats.Point(math.NaN())
-	return p
-}
-
-func TestGridInteractions(t *testing.T) {
-	set := GridInteraction{"minicar", []GridProfile{gridProfile(0, 1, gridLevels[2]...), gridProfile(1, 2, "cos"),
-		gridProfile(0, 2, gridLevels[1]...)}}
-	other := set
-	other.Data = "minishop"
-	f, err := GridInteractions([]GridInteraction{set, other}, somewhere)
-	checkGolden(t, "gridinteractions", f, err)
-	short := gridProfile(0, 1)
-	short.Means[2] = short.Means[2][1:]
-	for name, bad := range map[string]GridProfile{"one part twice": gridProfile(1, 1),
-		"no such part": {Lines: 0, Points: 3}, "a short line": short} {
-		if _, err := GridInteractions([]GridInteraction{{"minicar", []GridProfile{bad}}}, ""); err == nil {
-			t.Errorf("%s was drawn", name)
-		}
-	}
-	if _, err := GridInteractions([]GridInteraction{set, {"x", set.Profiles[:1]}}, ""); err == nil {
-		t.Error("different profiles were drawn")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/scores"
-	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot/vg"
 )
 
@@ -65,13 +64,7 @@ func TestNothingFinite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	effects, err := GridEffects([]GridMargins{{Data: "x", Mean: 70, Levels: [3][]string{{"cos"}, {"con"}, {"con"}},
-		Means: [3][]stats.Interval{{stats.Point(math.Inf(1))}, {intervalOf(70, math.Inf(-1), math.Inf(1))},
-			{stats.Point(71)}}}}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, f := range map[string]*Figure{"diagram": diagram, "grid": grid, "densities": densities, "effects": effects} {
+	for name, f := range map[string]*Figure{"diagram": diagram, "grid": grid, "densities": densities} {
 		plain := *f
 		plain.Alt = "" // It may have such numbers.
 		svg := bytesOf(Bytes(&plain, "svg"))

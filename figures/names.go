@@ -88,15 +88,6 @@ func RowLabel(r scores.Row, row, column scores.Column) Markup {
 	return strings.Join(label, ", ")
 }
 
-// partLabels returns the symbols of some levels of a part.
-func partLabels(part int, names []string) []Markup {
-	out := make([]Markup, len(names))
-	for i, name := range names {
-		out[i] = PartLabel(parts[part].column, name)
-	}
-	return out
-}
-
 // PartLabel returns the paper's symbol for a part of a rule by the column that has it.
 func PartLabel(column scores.Column, name string) Markup {
 	switch column {

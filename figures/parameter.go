@@ -1,13 +1,16 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
+	"image/color"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -98,4 +101,35 @@ func overValues(p *plot.Plot, lines []ParameterLine, room vg.Length, looks func(
 	}
 	p.X.Tick.Marker = ticks
 	p.Add(names)
+}
+
+// lineNames writes the names of lines to the right of a plot at their last values, moved apart where they would
+// overlap.
+type lineNames []lineName
+
+type lineName struct {
+	value float64
+	name  string
+	color color.NRGBA
+}
+
+func (l lineNames) Plot(c draw.Canvas, p *plot.Plot) {
+	_, y := p.Transforms(&c)
+	names := slices.SortedStableFunc(slices.Values(l), func(a, b lineName) int { return cmp.Compare(a.value, b.value) })
+	places := make([]vg.Length, len(names))
+	for i, n := range names {
+		places[i] = y(n.value)
+	}
+	const apart = vg.Length(10)
+	for range 20 { // Each of two names that are too close moves by half of the missing distance.
+		for i := range len(names) - 1 {
+			if d := places[i+1] - places[i]; d < apart {
+				places[i] -= (apart - d) / 2
+				places[i+1] += (apart - d) / 2
+			}
+		}
+	}
+	for i, n := range names {
+		write(c, aligned(style(tickSize, n.color), text.XLeft, text.YCenter), c.Max.X+4, places[i], n.name)
+	}
 }

@@ -3,6 +3,7 @@ package notebooks
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -90,11 +91,12 @@ func (r results) check(t *testing.T, page string) {
 		t.Errorf("%s has the numbers %v in its text: make them expressions", source, typed)
 	}
 	parsed, err := template.New(source).Delims("<<", ">>").Funcs(template.FuncMap{
-		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega,
+		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "order": r.order, "recall": r.recall,
+		"bundled": bundledRuns,
 		"seconds": func() string { return r.seconds }, "minutes": r.minutes, "provenance": r.provenance,
 		"summary":  func() (string, error) { return markdown(evidence.Summary(r.ledger.Entries, "")) },
 		"power":    func() (string, error) { return markdown(evidence.PowerTable(r.ledger.Powers, "")) },
-		"meanings": meanings, "findings": r.findings, "own": r.own, "caption": r.caption, "note": r.note, "ahead": r.ahead,
+		"meanings": meanings, "findings": r.findings, "own": r.own, "note": r.note, "ahead": r.ahead,
 		"counts": r.counts, "photographed": photographed, "statements": r.statements, "least": least, "triplets": r.triplets,
 	}).Parse(string(raw))
 	if err != nil {
@@ -183,15 +185,6 @@ func (r results) cell(name, part string, keys ...string) (string, error) {
 	return figures.Plain(c.Text), nil
 }
 
-// caption returns the caption of a table, for one that counts something.
-func (r results) caption(name, part string) (string, error) {
-	table, err := r.table(name, part)
-	if err != nil {
-		return "", err
-	}
-	return figures.Plain(table.Caption), nil
-}
-
 // less returns the mean of one row less that of another; the other keys pick both.
 func (r results) less(name, part, row, other string, keys ...string) (string, error) {
 	a, err := r.find(name, part, append([]string{row}, keys...))
@@ -248,11 +241,6 @@ func (r results) protocol(name, data, chosen string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s has no rank correlation on %s, chosen on %s", name, data, chosen)
-}
-
-// omega returns the partial ω² of an effect in the grid.
-func (r results) omega(data, effect string) (string, error) {
-	return r.cell("grid", "anova", data, effect, "ω")
 }
 
 // provenance returns the preset, data, seeds, backend, machine and dates of the runs of a report.
@@ -421,4 +409,48 @@ func TestLeast(t *testing.T) {
 	if four, six := least(4), least(6); four != "more than 1" || six != "0.89" {
 		t.Errorf("%s and %s", four, six)
 	}
+}
+
+// order returns how the order of our rules agrees with that of one of the paper's tables. The star in the rules stands
+// for the parts that the table varies.
+func (r results) order(preset, data string, table int, rules string) (string, error) {
+	levels := map[int][]string{2: {"euc", "cos", "euc-orth", "cos-orth"}, 3: {"con", "euc", "lin", "lin-ms", "sig", "sig-ms"},
+		4: {"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}}[table]
+	var names []string
+	for _, level := range levels {
+		names = append(names, strings.Replace(rules, "*", level, 1))
+	}
+	t, err := r.runsOf(preset, data, names...)
+	if err != nil {
+		return "", err
+	}
+	var ours, theirs []stats.Mean
+	for _, c := range t.Cells {
+		c.PaperData = map[string]string{"minicar": "CAR", "minishop": "In-shop"}[data]
+		ours, theirs = append(ours, c.Recall(1)), append(theirs, c.Printed(table))
+	}
+	a, err := stats.CompareRanks(ours, theirs)
+	return strings.Replace(a.String(), fmt.Sprintf(", n = %d", a.N), "", 1), err
+}
+
+// recall returns Recall@1 of a rule or loss at quick.
+func (r results) recall(data, objective string) (string, error) {
+	t, err := r.runsOf("quick", data, objective)
+	if err != nil {
+		return "", err
+	}
+	return t.Cells[0].Recall(1).Times(100).String(), nil
+}
+
+// bundledRuns returns the provenance of the bundled runs on drawn images.
+func bundledRuns() (string, error) {
+	all, err := runs.Bundled()
+	p := report.Provenance{Preset: "quick and full", Data: []string{"minicar", "minishop"}}
+	for _, hash := range slices.Sorted(maps.Keys(all)) {
+		if r := all[hash]; !strings.HasPrefix(r.Bundle, "photographs ") {
+			p.Results = append(p.Results, r)
+		}
+	}
+	p.Runs = len(p.Results)
+	return p.String(), err
 }

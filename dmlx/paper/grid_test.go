@@ -7,16 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/paper/fullgrid"
 	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 // gridOf is the study "grid" at a preset with made-up runs: NaN diverged, and −1 is none.
-func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64) float64) fullgrid.Grids {
+func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64) float64) []scores.Group {
 	t.Helper()
 	study, err := ParseStudy("grid")
 	if err != nil {
@@ -47,35 +46,13 @@ func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64)
 			c.Runs = append(c.Runs, r)
 		}
 	}
-	grids, err := fullgrid.Read(table.Scores(), p.Seeds[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return grids
+	return table.Sets()
 }
 
-// renderGrid writes every part in a format of its own.
-func renderGrid(t *testing.T, parts []report.Part) map[string]string {
-	t.Helper()
-	out := make(map[string]string)
-	for _, p := range parts {
-		format := p.Of.Formats()[0]
-		data, err := figures.Bytes(p.Of, format)
-		if err != nil {
-			t.Errorf("%s: %v", p.Name, err)
-		}
-		out[p.Name] = string(data)
-	}
-	if len(out) != 8 {
-		t.Errorf("%d parts", len(out))
-	}
-	return out
-}
-
-func TestGridReport(t *testing.T) {
+func TestGridTables(t *testing.T) {
 	directions := []string{"euc", "euc-orth", "cos", "cos-orth"}
 	pairs := []string{"con", "euc", "lin", "lin-ms", "sig", "sig-ms"}
-	full := func(parts []string, seed uint64) float64 {
+	sets := gridOf(t, "quick", func(parts []string, seed uint64) float64 {
 		direction, pair := slices.Index(directions, parts[0]), slices.Index(pairs, parts[1])
 		switch {
 		case parts[0] == "euc" && parts[1] == "sig-ms" && parts[2] == "cos":
@@ -83,31 +60,28 @@ func TestGridReport(t *testing.T) {
 		case seed > 1 && parts[0] == "euc-orth":
 			return -1
 		}
-		return 0.6 + 0.04*float64(direction) + 0.01*float64(pair) +
-			0.004*math.Sin(float64(7*pair+3*len(parts[2])+11*int(seed)))
+		return 0.6 + 0.04*float64(direction) + 0.01*float64(pair) + 0.004*float64(seed) + 0.0001*float64(len(parts[2]))
+	})
+	best := GridBest(sets, 1, "here")
+	if len(best.Rows) != 2*11 { // And the paper's choice.
+		t.Fatalf("%d rows", len(best.Rows))
 	}
-	out := renderGrid(t, gridOf(t, "quick", full).Draw("here"))
-	for part, wants := range map[string][]string{
-		"": {"<svg", "minicar: 167 of 168 rules", "1 diverged", "the best with seed 1, as shown: cos-orth/sig-ms/",
-			"s choice: cos-orth/lin-ms/cir with"},
-		"coverage": {"167 of 168", "Learning rates on minicar: 0.3 for P^con, P^euc"},
-		"anova": {"direction × pair weight", "error: seeds", "3 diverged runs are left out",
-			"main effects and two-way interactions"},
-		"ends": {"10 best", "10 worst", "minicar: with other seeds the best change by"},
-		"choices": {"best of 167 with the first seed", "the paper's, Ours", "our Tables 2–4", "the paper's Tables 2–4",
-			"one part after the other: cos-orth/con/con, then cos-orth/sig-ms/con, then"},
-		"gaps": {"7 triplet weights", "e^cos-orth − e^cos"},
-	} {
-		for _, want := range wants {
-			if !strings.Contains(out[part], want) {
-				t.Errorf("%q lacks %q:\n%.3000s", part, want, out[part])
-			}
-		}
+	if text := best.String(); !strings.Contains(text, "21 of 167") || !strings.Contains(text, "76.0 [73.5") {
+		t.Error(text)
+	}
+	means := GridMeans(sets, 1, "here")
+	if len(means.Rows) != 2*(4+6+7) || !strings.HasPrefix(means.Notes[0], "minicar: 12.1 points between directions (8.0 ") {
+		t.Errorf("%d rows, %q", len(means.Rows), means.Notes)
+	}
+	heat := GridSets(sets, 1)
+	if got := heat[0]; len(got.Scores) != 168 || !strings.HasPrefix(got.Marks[0].Rule, "cos-orth/sig-ms/") ||
+		got.Marks[1].Rule != paperChoice || got.Scores["euc/sig-ms/cos"].Diverged != 1 {
+		t.Errorf("%d scores, marks %v", len(got.Scores), got.Marks)
 	}
 }
 
-// With nothing there at all, and with a few rules, all parts that can be made are, and the others say what is missing.
-func TestGridReportOfLittle(t *testing.T) {
+// With nothing there at all, and with a few rules, all parts are drawn.
+func TestGridOfLittle(t *testing.T) {
 	for name, value := range map[string]func([]string, uint64) float64{
 		"nothing": func([]string, uint64) float64 { return -1 },
 		"one rule": func(p []string, seed uint64) float64 {
@@ -115,25 +89,18 @@ func TestGridReportOfLittle(t *testing.T) {
 		},
 		"diverged": func([]string, uint64) float64 { return math.NaN() },
 	} {
-		out := renderGrid(t, gridOf(t, "quick", value).Draw(""))
-		if !strings.Contains(out[""], "<svg") || !strings.Contains(out["coverage"], "of 168") ||
-			!strings.Contains(out["anova"], "analysis of variance: ") ||
-			!strings.Contains(out["effects"], "no data set, want at least one") ||
-			!strings.Contains(out["effects"], "Not computed") {
-			t.Errorf("%s: %v", name, out)
+		sets := gridOf(t, "quick", value)
+		heat, err := figures.GridMap(GridSets(sets, 1), "")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// The paper's own Tables 2 to 4 choose, each part alone, its direction and its pair weight, and not its triplet weight.
-func TestGridChoiceOfThePaper(t *testing.T) {
-	for set, want := range map[string]string{"CAR": "cos-orth/lin-ms/cos+sc1", "In-shop": "cos-orth/lin-ms/cos"} {
-		if rule, err := fullgrid.PaperOneAtATime(set); err != nil || rule != want {
-			t.Errorf("%s: %s, %v", set, rule, err)
+		for _, of := range []figures.Output{heat, GridBest(sets, 1, ""), GridMeans(sets, 1, "")} {
+			for _, format := range of.Formats() {
+				if _, err := figures.Bytes(of, format); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
 		}
-	}
-	if _, err := fullgrid.PaperOneAtATime("CUB"); err == nil {
-		t.Error("the component tables have no CUB")
 	}
 }
 
@@ -148,8 +115,7 @@ func TestGridOfWhatIsThere(t *testing.T) {
 	if r.Ran != 0 || r.Runs < 84 || len(r.Results) != r.Runs || r.Table.Missing > 336-28 {
 		t.Errorf("%d runs, %d results, %d missing", r.Runs, len(r.Results), r.Table.Missing)
 	}
-	out := renderGrid(t, r.Parts)
-	if !strings.Contains(out["anova"], "direction × pair weight") || strings.Contains(r.Provenance, "1008") {
-		t.Error(out["anova"], r.Provenance)
+	if len(r.Parts) != 3 || strings.Contains(r.Provenance, "1008") {
+		t.Error(len(r.Parts), r.Provenance)
 	}
 }

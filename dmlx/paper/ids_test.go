@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
 // The runs of all studies, and of rules and losses beside them, keep their names: another name is another run, which
@@ -29,7 +30,7 @@ func TestRunNames(t *testing.T) {
 		}
 		var list []string // The order of a table's cells is no name.
 		for _, s := range []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(),
-			gridStudy(), lengthStudy(), lossesStudy(), Table5(), listed(rows...)} {
+			gridStudy(), lengthened(), exchanged(), Table5(), listed(rows...)} {
 			s.Present = false // Also on images that are not here.
 			var seeds []uint64
 			if s.AtMost > 0 { // Also of seeds that the table has not by itself.
@@ -54,4 +55,38 @@ func TestRunNames(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
+}
+
+// lengthened has the bundled runs of notebooks/length.ipynb.
+func lengthened() Study {
+	return Study{Name: "length", Sweep: true,
+		Expand: expanded(func(_ presets.Preset, c Cell) ([]Cell, error) { return Longer(c, 1, 2, 4), nil }),
+		Rows: func(p presets.Preset) []Cell {
+			pairs := pairWeights
+			if p.Like("smoke") {
+				pairs = pairs[:2]
+			}
+			return ruleRows(Rules([]string{"cos"}, pairs, []string{"con"}), scores.Pair)
+		}}
+}
+
+// exchanged has the bundled runs of notebooks/exchange.ipynb.
+func exchanged() Study {
+	return Study{Name: "losses",
+		Rows: func(p presets.Preset) (out []Cell) {
+			for _, loss := range []string{"contrastive", "triplet, miner semi-hard", "info-nce", "ms, miner ms", "circle",
+				"proxy-nca++", "proxy-anchor", "norm-softmax"} {
+				c := Cell{Row: loss, Objective: presets.Named("loss " + loss)}
+				if !p.Like("smoke") || c.Loss == "ms" || c.Loss == "proxy-nca++" {
+					out = append(out, c)
+				}
+			}
+			return out
+		},
+		Expand: expanded(func(p presets.Preset, c Cell) ([]Cell, error) {
+			if p.Like("smoke") {
+				return WithExchanges(c, "pair=lin-ms"), nil
+			}
+			return WithExchanges(c, "direction=cos-orth", "pair=lin-ms", "triplet=cir"), nil
+		})}
 }

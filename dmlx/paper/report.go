@@ -52,10 +52,6 @@ var items = []item{
 	{"table8", "Triplet weights over learning rates", sweepTable(table8Study())},
 	{"appendix", "Relative pair weights, instability, projection lengths", appendix},
 	{"grid", "What the paper left open: the full grid", grid},
-	{"length", "How long is long enough", length},
-	{"full", "Do longer runs bring the paper's order?", full},
-	{"losses", "Losses with a part exchanged", losses},
-	{"recommendation", "The best of all runs, against the paper's", recommendation},
 }
 
 // Names lists the tables and figures that [Make] reproduces.

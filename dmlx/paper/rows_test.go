@@ -158,15 +158,13 @@ func TestRowsRefused(t *testing.T) {
 	}{
 		{"nan", "table3", p, []presets.Objective{byRule(t, nan)}},
 		{"given twice", "table3", p, []presets.Objective{row(t, "loss ms"), row(t, "loss ms")}},
-		{"X is given twice", "length", p, []presets.Objective{labeled(t, "X", "cos/lin/cir"), labeled(t, "X", "loss ms")}},
+		{"X is given twice", "table3", p, []presets.Objective{labeled(t, "X", "cos/lin/cir"), labeled(t, "X", "loss ms")}},
 		{`figure4: it has a row "cos" already: give`, "figure4", p, []presets.Objective{labeled(t, "cos", "cos/lin/cir")}},
 		{`a row "Ours" already`, "table5", p, []presets.Objective{labeled(t, "Ours", "cos/lin/cir?tau=2")}},
-		{`a row "cos/con/con" already`, "length", p, []presets.Objective{labeled(t, "cos/con/con", "cos/lin/cir")}},
+		{`a row "cos/con/con" already`, "table6", p, []presets.Objective{labeled(t, "cos/con/con", "cos/lin/cir")}},
 		{`a row "cos/lin/con" already`, "table7", p, []presets.Objective{faster}},
 		{`a row "cos/con/con" already`, "table2", p, []presets.Objective{byRule(t, ownCon)}},
 		{"takes no rows of your own", "grid", p, []presets.Objective{row(t, "loss ms")}},
-		{"want a loss", "losses", p, []presets.Objective{row(t, "cos/lin/cir")}},
-		{"want the loss without", "losses", p, []presets.Objective{row(t, "loss ms, pair=lin")}},
 		{"learning rate is -1", "table2", p, []presets.Objective{{LR: -1, Label: "x"}}},
 		{"batch of 14 classes needs as many training classes", "table2", large, nil},
 		{"none of that name", "table2", p, []presets.Objective{{Objective: objectives.Objective{Loss: "nix"}}}},
@@ -196,16 +194,13 @@ func TestRowsEverywhere(t *testing.T) {
 		}
 		own := q
 		own.Rows = []presets.Objective{row(t, "cos/lin/con"), row(t, "cos-orth/lin/cir?tau=2"), row(t, "loss n-pair")}
-		if name == "losses" {
-			own.Rows = own.Rows[2:]
-		}
 		r, err := Make(t.Context(), name, own)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		rows := len(own.Rows)
-		if name == "table3" || name == "table4" || name == "table7" || name == "table8" || name == "length" {
+		if name == "table3" || name == "table4" || name == "table7" || name == "table8" {
 			rows-- // cos/lin/con is there.
 		}
 		extra := 0
@@ -225,7 +220,7 @@ func TestRowsEverywhere(t *testing.T) {
 			}
 			text += string(raw)
 		}
-		if !strings.Contains(text, "n-pair") || name != "losses" && !strings.Contains(text, "tau=2") {
+		if !strings.Contains(text, "n-pair") || !strings.Contains(text, "tau=2") {
 			t.Errorf("%s does not show its own rows", name)
 		}
 	}

@@ -123,8 +123,7 @@ func (c Cell) HeldOutRecall(k int) stats.Mean {
 
 // studies lists the studies in the paper's order.
 func studies() []Study {
-	return []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(), gridStudy(),
-		lengthStudy(), lossesStudy()}
+	return []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(), gridStudy()}
 }
 
 // onBoth returns a cell on each of the preset's data sets: the fine-grained one in the role of CAR and, if there is

@@ -252,7 +252,7 @@ func TestPresetsAndStudies(t *testing.T) {
 			for _, c := range cells {
 				for i, s := range c.Specs {
 					hashes[s.Hash()] = true
-					if s.Seed != seeds[i] || s.Rule != c.Rule || (presets.Of(s) != name && study.Name != "length") {
+					if s.Seed != seeds[i] || s.Rule != c.Rule || presets.Of(s) != name {
 						t.Errorf("%s %s: %+v", name, study.Name, s)
 					}
 					if s.Arch == "small" {
@@ -263,15 +263,11 @@ func TestPresetsAndStudies(t *testing.T) {
 				}
 			}
 			want := map[string]int{"table2": 8, "table3": 24, "table4": 28, "table6": 32, "table7": 96, "table8": 80,
-				"grid": 336, "length": 36, "losses": 64}[study.Name]
+				"grid": 336}[study.Name]
 			switch {
 			case name != "smoke":
 			case study.Name == "grid":
 				want = 24
-			case study.Name == "length":
-				want /= 3
-			case study.Name == "losses":
-				want /= 8
 			case study.Sweep:
 				want /= 2
 			}

@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Noise is the standard deviation of a measure between runs that differ only in their seed.
@@ -36,24 +34,4 @@ func (n Noise) Test(value, factor float64) Test {
 		return Untested(value)
 	}
 	return TestOf(value, factor*n.Std*n.Std, float64(n.Freedom))
-}
-
-// Bartlett returns the p-value of Bartlett's test that pooled standard deviations are those of one noise (Bartlett
-// 1937), which assumes normal values. It is NaN with fewer than two of them that have degrees of freedom.
-func Bartlett(of ...Noise) float64 {
-	groups, freedom, sum, logs, inverse := 0, 0.0, 0.0, 0.0, 0.0
-	for _, n := range of {
-		if n.Freedom == 0 {
-			continue
-		}
-		f := float64(n.Freedom)
-		groups++
-		freedom, sum = freedom+f, sum+f*n.Std*n.Std
-		logs, inverse = logs+f*math.Log(n.Std*n.Std), inverse+1/f
-	}
-	if groups < 2 {
-		return math.NaN()
-	}
-	chi := (freedom*math.Log(sum/freedom) - logs) / (1 + (inverse-1/freedom)/(3*float64(groups-1)))
-	return distuv.ChiSquared{K: float64(groups - 1)}.Survival(chi)
 }

@@ -41,19 +41,3 @@ func TestHolm(t *testing.T) {
 		}
 	}
 }
-
-// By scipy.stats.bartlett of [1, 2, 4, 5] and [1, 1.2, 1.1, 1.4, 0.9, 1.3].
-func TestBartlett(t *testing.T) {
-	t.Parallel()
-	noise := func(values ...float64) Noise { return PoolNoise([]Mean{MeanOf(values)}) }
-	a, b := noise(1, 2, 4, 5), noise(1, 1.2, 1.1, 1.4, 0.9, 1.3)
-	if p := Bartlett(a, b); math.Abs(p-0.0002699582197575811) > 1e-12 {
-		t.Errorf("p = %.10f", p)
-	}
-	if p := Bartlett(a, a); math.Abs(p-1) > 1e-12 {
-		t.Errorf("equal noises: p = %g", p)
-	}
-	if !math.IsNaN(Bartlett(a, Noise{})) {
-		t.Error("one noise is tested")
-	}
-}

@@ -122,7 +122,7 @@ func TestContributing(t *testing.T) {
 	run("go", "test", "./dmlx/page/internal/engine", "-run", "TestEverySubject|TestLiterals")
 
 	command := func(args ...string) string { t.Helper(); return run(binary, append(args, "--store", store)...) }
-	as := []string{"reproduce", "table2", "table3", "table4", "table6", "table7", "table8", "grid", "length", "losses",
+	as := []string{"reproduce", "table2", "table3", "table4", "table6", "table7", "table8", "grid",
 		"--cached-only", "--preset", "quick", "--store", store}
 	for _, as := range [][]string{as, {"ledger", "--store", store}} {
 		code, want, stderr := invoke(t, as...)
