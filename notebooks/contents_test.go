@@ -164,12 +164,21 @@ func split(text string) []any {
 	return all
 }
 
+// glossary explains what a reader of the paper does not know, where it first stands.
+const glossary = "*minicar* and *minishop* are small images that the program draws. They stand for two of the " +
+	"paper's data sets: *minicar* for CAR, since its classes look alike, and *minishop* for In-shop, " +
+	"since its classes differ clearly. A *preset* sets the size of images and network, the length of " +
+	"the training and the number of seeds; each picture names that of its runs. *Compact* is the share " +
+	"of test images whose nearest positive and nearest negative are both more similar than 0.9: it is " +
+	"high where embeddings crowd together. *The page* is a page in your browser that needs no kernel; " +
+	"some cells show a part of it."
+
 // contentsPage makes index.ipynb: for each group a table with cards, whose thumbnails are the cell's attachments.
 func contentsPage(times seconds, thumbnail func(Page) []byte) (document, error) {
 	cell := textCell(contentsCell, "")
 	text := "# Gradient surgery for deep metric learning\n\n" +
 		"The paper *Dissecting the impact of different loss functions with gradient surgery*, cell by cell: " +
-		"read, change a line, run it again.\n"
+		"read, change a line, run it again.\n\n" + glossary + "\n"
 	attachments := map[string]any{}
 	for _, g := range Contents {
 		text += fmt.Sprintf("\n## %s\n\n%s\n\n", g.Title, g.About)
@@ -189,8 +198,7 @@ func contentsPage(times seconds, thumbnail func(Page) []byte) (document, error) 
 			text += strings.Repeat("| ", cards-len(row)) + "|\n"
 		}
 	}
-	text += "\nResults in one place: [what each page shows, costs and agrees with](README.md) · " +
-		"[the reproduction report](report.md)" + times.source()
+	text += "\nAll results in one place: [the reproduction report](report.md)." + times.source()
 	cell["source"], cell["attachments"] = split(text), attachments
 	return document{"cells": []any{cell}, "nbformat": json.Number("4"), "nbformat_minor": json.Number("5"),
 		"metadata": map[string]any{

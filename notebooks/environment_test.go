@@ -16,7 +16,7 @@ import (
 // left of the page must have no decimal.
 func TestEnvironment(t *testing.T) {
 	page := read(t, "environment.md")
-	campaignAddsUp(t, page)
+	campaignAddsUp(t, read(t, ".github/SECURITY.md"))
 	text := plain(page)
 	for _, want := range slices.Concat(gpuLines(t), ddpLines(t), parityLines(t)) {
 		if strings.Count(text, want) != 1 { // Twice, and a changed digit in one of them would pass.
@@ -185,17 +185,17 @@ func campaignAddsUp(t *testing.T, page string) {
 		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
 		v := numbers(strings.ReplaceAll(rest, ",", ""))
 		if len(v) != 3 || v[0] != v[1]+v[2] {
-			t.Errorf("environment.md, %s: %v tries, want the sum of the others", name, v)
+			t.Errorf("SECURITY.md, %s: %v tries, want the sum of the others", name, v)
 			continue
 		}
 		for i := range v {
 			if name == "all" && v[i] != sum[i] {
-				t.Errorf("environment.md: %g in all, the rows add up to %g", v[i], sum[i])
+				t.Errorf("SECURITY.md: %g in all, the rows add up to %g", v[i], sum[i])
 			}
 			sum[i] += v[i]
 		}
 	}
 	if sum[0] == 0 {
-		t.Error("environment.md has no table of attacks")
+		t.Error("SECURITY.md has no table of attacks")
 	}
 }

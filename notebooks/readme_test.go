@@ -11,8 +11,8 @@ import (
 
 // TestReadme checks that the README's Go program compiles, and that the files that the pages link to exist.
 func TestReadme(t *testing.T) {
-	for _, page := range []string{"README.md", "environment.md", "notebooks/README.md", "notebooks/report.md",
-		".github/CONTRIBUTING.md", "dmlx/README.md", "dmlx/cmd/dmlx/ADMINISTRATION.md", "dmlx/cmd/dmlx/JSON.md", speedPage} {
+	for _, page := range []string{"README.md", "environment.md", "notebooks/report.md", ".github/CONTRIBUTING.md",
+		".github/SECURITY.md", "dmlx/README.md", "dmlx/cmd/dmlx/ADMINISTRATION.md", "dmlx/cmd/dmlx/JSON.md", speedPage} {
 		for _, m := range regexp.MustCompile(`\]\(([^)#: ]+)(#[^)]*)?\)`).FindAllStringSubmatch(read(t, page), -1) {
 			if _, err := os.Stat(filepath.Join("..", filepath.Dir(page), m[1])); err != nil {
 				t.Errorf("%s links to %s: %v", page, m[1], err)

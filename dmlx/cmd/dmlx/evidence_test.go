@@ -655,15 +655,23 @@ func evidenceText(records []record) string {
 		}
 		fmt.Fprintf(&rows, "| %s: %s%s | %s |\n", r.Check, r.About, own, r.result())
 	}
+	if rows.Len() == 0 {
+		return fmt.Sprintf("No GPU has run anything yet: %d checks wait for one, which `go test ./dmlx/cmd/dmlx -run Evidence "+
+			"-evidence-list` lists.\n", len(abouts))
+	}
 	s.WriteString("| check | result |\n|---|---|\n" + rows.String())
+	var waiting []string
 	for _, about := range abouts {
 		switch names := missing[about]; len(names) {
 		case 0:
 		case all[about]:
-			fmt.Fprintf(&s, "| %s | not run |\n", about)
+			waiting = append(waiting, about)
 		default:
-			fmt.Fprintf(&s, "| %s | not run: %s |\n", about, strings.Join(names, ", "))
+			waiting = append(waiting, about+" ("+strings.Join(names, ", ")+")")
 		}
+	}
+	if waiting != nil {
+		s.WriteString("\nNot run: " + strings.Join(waiting, "; ") + ".\n")
 	}
 	return s.String()
 }
@@ -723,10 +731,10 @@ func TestEvidencePage(t *testing.T) {
 	for _, part := range []string{"On " + device + ", on 2026-01-02, by v1:\n", "| rules: of rules | well |",
 		"| op: of op | timed out: after 1s |", "cos: Recall@1 50.0 ± 0.0 of 1 seeds, 0 diverged<br>euc: 1 diverged",
 		"| losses: of losses (on " + device + ", on 2026-01-02, by v0) | passed<br>loss ms, B=512: 1.5 ms<br>not measured: " +
-			"a peer |", "| an interrupted run has the bits of a whole one | not run |",
-		"| recall of as many images as Stanford Online Products has | not run |",
-		"| photographs decoded, batches cut from them and copied to the device | not run |", "| not run: table2 seeds 1-5 |",
-		"| ten training steps beside PyTorch's in float64 and on the same device | not run |"} {
+			"a peer |\n", "\nNot run: ", "; an interrupted run has the bits of a whole one; ",
+		"; recall of as many images as Stanford Online Products has; ",
+		"; photographs decoded, batches cut from them and copied to the device; ", " (table2 seeds 1-5)",
+		"ten training steps beside PyTorch's in float64 and on the same device; "} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in %s", part, text)
 		}
