@@ -69,7 +69,9 @@ func TestOpenLight(t *testing.T) {
 	}
 	for config, want := range map[string]string{"": "GOMLX_BACKEND=xla", "go": "GOMLX_BACKEND is set to go"} {
 		t.Setenv("GOMLX_BACKEND", config)
-		if c, err := backend.OpenLight(); err != nil || c.Name != "go" || !strings.Contains(c.Why, want) {
+		c, err := backend.OpenLight()
+		unlinked := err == nil && config == "" && strings.Contains(c.Why, "XLA is not linked") // Without a C compiler.
+		if err != nil || c.Name != "go" || !strings.Contains(c.Why, want) && !unlinked {
 			t.Errorf("GOMLX_BACKEND=%q: %v, %v", config, c, err)
 		}
 	}
