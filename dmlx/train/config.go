@@ -108,7 +108,7 @@ func (c Config) RateAt(step int) float64 { return c.scheduled(c.LR, step) }
 
 // scheduled returns a learning rate in a step, counted from 0.
 func (c Config) scheduled(rate float64, step int) float64 {
-	s, _ := optim.ParseSchedule(c.ScheduleText()) // Validate has parsed it.
+	s, _ := optim.ParseSchedule(c.ScheduleText())                        // Validate has parsed it.
 	return rate / (1 / s.Share(step, c.Epochs, max(c.StepsPerEpoch, 1))) // Divided, so that a tenth of 0.1 is 0.01.
 }
 
