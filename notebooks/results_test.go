@@ -412,7 +412,8 @@ func TestLeast(t *testing.T) {
 // order returns how the order of our rules agrees with that of one of the paper's tables. The star in the rules stands
 // for the parts that the table varies.
 func (r results) order(preset, data string, table int, rules string) (string, error) {
-	levels := map[int][]string{2: {"euc", "cos", "euc-orth", "cos-orth"}, 3: {"con", "euc", "lin", "lin-ms", "sig", "sig-ms"},
+	levels := map[int][]string{2: {"euc", "cos", "euc-orth", "cos-orth"},
+		3: {"con", "euc", "lin", "lin-ms", "sig", "sig-ms"},
 		4: {"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}}[table]
 	var names []string
 	for _, level := range levels {

@@ -227,7 +227,7 @@ func GridMeans(sets []scores.Group, seed uint64, provenance string) *figures.Tab
 		}
 	}
 	t.RuleBlocks(2)
-	t.Notes = append(t.Notes, "The mean of a level is over all combinations of the other two parts. Rates go with the pair "+
-		"weight, so its effect is one of weight and rate.")
+	t.Notes = append(t.Notes, "The mean of a level is over all combinations of the other two parts. Rates go with the "+
+		"pair weight, so its effect is one of weight and rate.")
 	return t
 }

@@ -70,7 +70,8 @@ func TestGridTables(t *testing.T) {
 		t.Error(text)
 	}
 	means := GridMeans(sets, 1, "here")
-	if len(means.Rows) != 2*(4+6+7) || !strings.HasPrefix(means.Notes[0], "minicar: 12.1 points between directions (8.0 ") {
+	const note = "minicar: 12.1 points between directions (8.0 "
+	if len(means.Rows) != 2*(4+6+7) || !strings.HasPrefix(means.Notes[0], note) {
 		t.Errorf("%d rows, %q", len(means.Rows), means.Notes)
 	}
 	heat := GridSets(sets, 1)

@@ -12,8 +12,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
-// Options are settings of a training beyond the paper's. The zero value is the paper's training: plain SGD, the schedule
-// [optim.PaperSchedule], a random crop with padding and mirroring, batch normalization in training
+// Options are settings of a training beyond the paper's. The zero value is the paper's training: plain SGD, the
+// schedule [optim.PaperSchedule], a random crop with padding and mirroring, batch normalization in training
 // mode, and no memory. Every option is part of a config, and so of the identity of a run. The texts are canonical, see
 // [Config.WithOptions].
 type Options struct {

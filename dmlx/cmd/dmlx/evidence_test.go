@@ -656,8 +656,8 @@ func evidenceText(records []record) string {
 		fmt.Fprintf(&rows, "| %s: %s%s | %s |\n", r.Check, r.About, own, r.result())
 	}
 	if rows.Len() == 0 {
-		return fmt.Sprintf("No GPU has run anything yet: %d checks wait for one, which `go test ./dmlx/cmd/dmlx -run Evidence "+
-			"-evidence-list` lists.\n", len(abouts))
+		return fmt.Sprintf("No GPU has run anything yet: %d checks wait for one, which `go test ./dmlx/cmd/dmlx "+
+			"-run Evidence -evidence-list` lists.\n", len(abouts))
 	}
 	s.WriteString("| check | result |\n|---|---|\n" + rows.String())
 	var waiting []string

@@ -26,8 +26,8 @@ func TestRates(t *testing.T) {
 		t.Errorf("rate %g: %v", rate, spec)
 	}
 	// The same run by train: a search by other programs takes what it measures.
-	run := object(t, "train", "--preset", "smoke", "--store", store, "--rule", "cos/con/con", "--lr", "0.2", "--seeds", "2",
-		"--held-out", "4")
+	run := object(t, "train", "--preset", "smoke", "--store", store, "--rule", "cos/con/con", "--lr", "0.2", "--seeds",
+		"2", "--held-out", "4")
 	held := chosen["trials"].([]any)[1].(map[string]any)["held_out"].(map[string]any)["Mean"]
 	if at := run["held_out_recall"].(map[string]any)["1"]; at != held || run["spec"].(map[string]any)["held_out"] != 4.0 {
 		t.Errorf("train has %v, rates has %v", at, held)

@@ -90,8 +90,8 @@ func sameRow(r, p scores.Row, ours, printed scores.Table) bool {
 func sameButRate(a, b scores.Row) bool { return a.Data == b.Data && a.Rule == b.Rule }
 
 // atBest compares the rules of a sweep whose learning rates are another grid than their first row's. Only the number at
-// the paper's best rate, by its test recall, is compared, with the same of the first row. Our runs are those at the best
-// rate by the recall on held-out classes.
+// the paper's best rate, by its test recall, is compared, with the same of the first row. Our runs are those at the
+// best rate by the recall on held-out classes.
 func atBest(numbers []*number) {
 	together := make(map[*number]*number) // By the number at the paper's best rate.
 	at := func(of scores.Row) (printed, both *number) {
