@@ -46,8 +46,9 @@ func changesOf(t *testing.T, name string) (out []change) {
 	return out
 }
 
-// TestContributing applies the changes that CONTRIBUTING.md links to, to a copy of the repository, builds it once, and uses
-// what they add: the new parts, loss, data set and table are there by every door, and the paper's tables stay as they are.
+// TestContributing applies the changes that CONTRIBUTING.md links to, to a copy of the repository, builds it once, and
+// uses what they add: the new parts, loss, data set and table are there by every door, and the paper's tables stay as
+// they are.
 func TestContributing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a changed copy of the repository")
