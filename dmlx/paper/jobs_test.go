@@ -98,7 +98,7 @@ func TestMadeElsewhere(t *testing.T) {
 	empty, _ := runstest.Store(t)
 	o.Submit = func(context.Context, []runs.Job) error { return nil }
 	if _, err := Reproduce(t.Context(), noBackend, empty, study, p, o); err == nil ||
-		!strings.Contains(err.Error(), "was submitted, but") {
+		!strings.Contains(err.Error(), "its task has failed, or another process still trains it") {
 		t.Errorf("what was not made passes: %v", err)
 	}
 	wrong := errors.New("no")
