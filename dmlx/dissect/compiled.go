@@ -19,7 +19,8 @@ import (
 // many batches. It does what [Rule], [Weights] and [NewFlow] do, on the Go backend with the same bits. There is a graph
 // for each shape of a batch and each set of switches; the numbers of the options are inputs ([dmlx.Batch].Parameters),
 // but for a rule with a part of the user's own, which may use them as it likes: it has a graph for each set of numbers.
-// The functions of such parts must go on building what they built at first. It is safe for concurrent use. Close frees it.
+// The functions of such parts must go on building what they built at first. It is safe for concurrent use. Close frees
+// it.
 type Compiled struct {
 	programs
 	rule      dmlx.Rule
