@@ -19,8 +19,8 @@ type Batch struct {
 	Options  Options
 	// Parameters are [Numbers], by their names, as float32 scalars of the graph, in place of those of Options. A graph
 	// that has them as inputs is compiled once and computes a rule for any values; without them a rule's numbers are
-	// constants of its graph, as in training. The paper's parts read them; a part of the user's own that calls [Number.In] has
-	// that value as a constant.
+	// constants of its graph, as in training. The paper's parts read them; a part of the user's own that calls [Number.In]
+	// has that value as a constant.
 	Parameters map[string]*Node
 
 	positive, negative *Node // Which pairs are positive and negative, bool [B, B].
