@@ -76,6 +76,7 @@ var readers = map[string]string{
 	"dmlx/npy/labels.go":                       "arrays",
 	"dmlx/onnx/metadata.go":                    "onnx",
 	"dmlx/onnx/network.go":                     "onnx",
+	"dmlx/paper/evidence/claim.go":             embedded,
 	"dmlx/page/frame.go":                       ours,
 	"dmlx/page/internal/engine/engine.go":      piece,
 	"dmlx/page/internal/engine/learn.go":       ours,
