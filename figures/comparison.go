@@ -35,6 +35,7 @@ type Line struct {
 	Label Markup
 	// Note is a footnote of a row that stands in each column, since its scores are in the column without a name.
 	Note Markup
+	Own  bool // A row that the paper's table does not have.
 }
 
 // ComparedSet holds the scores of a data set of ours, and those of the paper's data set Beside it, nil without one.
@@ -86,7 +87,8 @@ func (c *Comparison) Table() *Table {
 }
 
 // Gains returns the table of differences in points with their 95 % intervals by Welch's t. Each row is compared to the
-// first row of its column; if there are two columns, the second is compared to the first.
+// first row of its column; if there are two columns, the second is compared to the first. Our differences of rows that
+// the paper has are the family of tests by which the ledger judges the table.
 func (c *Comparison) Gains() *Table {
 	titles := c.columnLabels()
 	if len(titles) == 2 {
@@ -94,15 +96,24 @@ func (c *Comparison) Gains() *Table {
 	}
 	t := c.lay(titles, func(p *scores.Pivot, row, column int) Cell {
 		of := func(row, column int) scores.Table { return CellOf(p, c.Rows[row], c.Columns[column]) }
+		ours := slices.ContainsFunc(c.Sets, func(s ComparedSet) bool { return s.Ours == p })
+		in := func(family string, cell Cell) Cell {
+			if cell.Family = family; !ours {
+				cell.Family = "of the paper's " + strings.TrimPrefix(family, "of ")
+			}
+			return cell
+		}
 		switch {
 		case column == len(c.Columns) && c.Rows[row].Note != "":
 			return Text("–")
 		case column == len(c.Columns):
-			return gain(scores.Difference(of(row, 1), of(row, 0)))
+			return in("of columns", gain(scores.Difference(of(row, 1), of(row, 0))))
 		case row == 0:
 			return Text(of(0, column).Mean().String())
+		case c.Rows[row].Own:
+			return in("of other rows", gain(scores.Difference(of(row, column), of(0, column))))
 		}
-		return gain(scores.Difference(of(row, column), of(0, column)))
+		return in("of rows", gain(scores.Difference(of(row, column), of(0, column))))
 	}, nil)
 	t.Caption, t.Notes = c.Differences, []Markup{welchNote}
 	t.MarkSignificant()

@@ -63,8 +63,10 @@ type Cell struct {
 	Background color.NRGBA
 	// Note is the footnote of the cell.
 	Note Markup
-	// Test is the test that the cell shows, nil without one; see [Table.MarkSignificant].
-	Test *stats.Test
+	// Test is the test that the cell shows, nil without one, and Family names those that it is corrected with; see
+	// [Table.MarkSignificant].
+	Test   *stats.Test
+	Family string
 }
 
 // The tints of the paper's tables.
@@ -80,27 +82,37 @@ func Text(m Markup) Cell { return Cell{Text: m} }
 // Tested is a cell with a test and its text.
 func Tested(t stats.Test, text Markup) Cell { return Cell{Text: text, Test: &t} }
 
-// significance is the note of a table with tests.
-const significance = "Bold: not zero at the level 0.05, after Holm's correction for all tests of this table."
-
-// MarkSignificant sets the tests in bold that are significant at 0.05 after Holm's correction for all tests of the
-// table, and says so in a note if there are tests.
+// MarkSignificant sets the tests in bold that are significant at 0.05 after Holm's correction for the tests of their
+// family, and says in a note how many those are.
 func (t *Table) MarkSignificant() {
-	var tested []*Cell
-	var p []float64
+	var families []string
+	tested, p := make(map[string][]*Cell), make(map[string][]float64)
 	for _, row := range t.Rows {
 		for i := range row {
-			if c := &row[i]; c.Test != nil {
-				tested, p = append(tested, c), append(p, c.Test.P)
+			c := &row[i]
+			if c.Test == nil {
+				continue
 			}
+			if p[c.Family] == nil {
+				families = append(families, c.Family)
+			}
+			tested[c.Family], p[c.Family] = append(tested[c.Family], c), append(p[c.Family], c.Test.P)
 		}
 	}
-	last := stats.Holm(p, 0.05)
-	for _, c := range tested {
-		c.Bold = c.Test.P <= last
+	var parts []string
+	for _, family := range families {
+		last := stats.Holm(p[family], 0.05)
+		for _, c := range tested[family] {
+			c.Bold = c.Test.P <= last
+		}
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%d %s", len(p[family]), family)))
 	}
-	if p != nil {
-		t.Notes = append(t.Notes, significance)
+	switch {
+	case len(families) == 1 && families[0] == "":
+		t.Notes = append(t.Notes, "Bold: not zero at the level 0.05, after Holm's correction for all tests of this table.")
+	case families != nil:
+		t.Notes = append(t.Notes, "Bold: not zero at the level 0.05, after Holm's correction for the tests of a family: "+
+			strings.Join(parts, ", ")+".")
 	}
 }
 

@@ -152,7 +152,7 @@ func (k component) column(columns []string) func(scores.Row) string {
 // line returns the row of a group of scores.
 func (k component) line(group scores.Group, columns []string) figures.Line {
 	r := group.Rows[0]
-	line := figures.Line{Name: group.Key, Label: r.Label}
+	line := figures.Line{Name: group.Key, Label: r.Label, Own: k.own(r)}
 	placed := k.columns
 	if k.columns != "" && k.column(columns)(r) == "" {
 		placed, line.Note = "", "The same runs in each column: it has none of these "+k.alternatives+"."
