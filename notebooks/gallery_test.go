@@ -151,7 +151,7 @@ func TestGallery(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep("ledger.svg", data)
-	data, err = figures.Bytes(shipped(t, "table3", paper.PhotographsPreset()).Part("picture"), "svg")
+	data, err = figures.Bytes(shipped(t, "table3", paper.LongPhotographsPreset()).Part("picture"), "svg")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -263,9 +263,11 @@ func meanings() string {
 	return strings.TrimRight(out.String(), "\n")
 }
 
-// counts returns how many entries have which verdict in a setting, in words.
-func (r results) counts(setting string) string {
-	return evidence.Words(evidence.In(r.ledger.Entries, evidence.Setting(setting)))
+// counts returns how many entries of a kind, "Table" or "Claim", have which verdict in a setting, in words. Claims read
+// the tables' numbers again, so no count has both.
+func (r results) counts(setting, kind string) string {
+	of := evidence.In(r.ledger.Entries, evidence.Setting(setting))
+	return evidence.Words(slices.DeleteFunc(of, func(e evidence.Entry) bool { return !strings.HasPrefix(e.Place, kind) }))
 }
 
 // findings returns how many claims have a finding on our runs on drawn images.

@@ -38,14 +38,16 @@ const (
 	photographsDigest  = "c33da30116fc05a247bf59c4d02d73ff4d56cd87e95a4e685f6b52acdf934dc8"
 	birds              = "cub-160"
 	birdsDigest        = "9a7d5e017c5db58cb4211c200cedddac6c2d4ad4b8ec8a9e82ea0bbcf528db61"
-	photographsFlags   = "--preset dmlx/paper/photographs-rates.toml --set fine_grained=cars-160 --arch lite0.onnx"
+	photographsRates   = "photographs-rates.toml"
+	photographsLong    = "photographs-long.toml"
+	longPhotographs    = "photographs, 960 steps"
 	photographsNetwork = "lite0.onnx#efeb510d27c4af39adefa1ec9331298b4a7866966db71ab9e711330addc2535e"
 )
 
 // PhotographsPreset returns the preset of photographs.md with the rates that were chosen on held-out classes. Its
 // images and network are identified by their digests, so that its bundled runs can be shown without them.
 func PhotographsPreset() presets.Preset {
-	return photographsPreset("photographs", "photographs-rates.toml", photographs)
+	return photographsPreset("photographs", photographsRates, photographs)
 }
 
 // Flags returns what asks on the command line for a preset, with the seeds that full.md has, or with the images and the
@@ -55,7 +57,11 @@ func Flags(p presets.Preset) string {
 	case p.Name == "full" && len(p.Seeds) == fullSeeds:
 		return fmt.Sprintf("--preset full --seeds 1-%d", fullSeeds)
 	case p.FineGrained == photographs:
-		return photographsFlags
+		file := photographsRates
+		if p.Name == longPhotographs {
+			file = photographsLong
+		}
+		return fmt.Sprintf("--preset dmlx/paper/%s --set fine_grained=%s --arch lite0.onnx", file, photographs)
 	}
 	return "--preset " + p.Name
 }
@@ -63,7 +69,7 @@ func Flags(p presets.Preset) string {
 // LongPhotographsPreset returns the preset of the longer training in photographs.md: the same with 960 steps and three
 // seeds.
 func LongPhotographsPreset() presets.Preset {
-	return photographsPreset("photographs, 960 steps", "photographs-long.toml", photographs)
+	return photographsPreset(longPhotographs, photographsLong, photographs)
 }
 
 // BirdsPreset returns the preset of photographs.md for birds, which the paper's tables do not have.

@@ -70,6 +70,9 @@ func (n *Numbers) cells(c Claim) (out []Cell, apart bool) {
 	for _, text := range slices.Concat(slice.Map(c.Cells, expand)...) {
 		var group []Cell
 		for _, set := range sets {
+			if !n.applies(c, set) {
+				continue
+			}
 			for _, measure := range n.measures(c, set) {
 				own := sum{n: n, table: c.Table, set: set, measure: measure}
 				more, comparable := own.cells(text, c.At)
@@ -87,6 +90,20 @@ func (n *Numbers) cells(c Claim) (out []Cell, apart bool) {
 		out = append(out, group...)
 	}
 	return out, apart
+}
+
+// applies reports whether a claim applies to a data set: not if what it is given is there and not told from 0.
+func (n *Numbers) applies(c Claim, set string) bool {
+	if c.Given == "" {
+		return true
+	}
+	s := sum{n: n, table: c.Table, set: set, measure: report.Recall(1)}
+	given, _ := s.cells(c.Given, "")
+	if len(given) == 0 || given[0].open() {
+		return true
+	}
+	above := given[0].above(0, n.measured)
+	return above.Yes() || above.No()
 }
 
 // measures returns the measures that a claim is about on a data set.

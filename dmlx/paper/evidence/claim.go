@@ -33,6 +33,8 @@ type Claim struct {
 	Is    Comparator
 	Bound float64
 	Need  int
+	// Given is a difference that must be told from 0 for the claim to apply to a data set, "" if it always does.
+	Given string
 
 	Only    string         // "print" or "runs", if only these numbers bear on it.
 	Because figures.Markup // Why the others do not.
@@ -116,6 +118,8 @@ func (n *Numbers) find(c Claim) Finding {
 		f.Verdict, f.Evidence = None, fmt.Sprintf("All of %d cells diverged.", len(cells))
 	case apart:
 		f.Verdict, f.Evidence = None, "The two have no learning rate in common."
+	case c.Given != "":
+		f.Verdict, f.Evidence = None, "It does not apply: "+c.Given+" is not told from 0."
 	default:
 		f.Verdict, f.Evidence = None, "No such numbers."
 	}

@@ -184,7 +184,8 @@ func Brief(entries []Entry, provenance string) *figures.Table {
 func Summary(entries []Entry, provenance string) *figures.Table {
 	t := &figures.Table{Columns: []figures.Column{{Title: "Setting", Left: true, Merged: true},
 		{Title: "Place", Left: true}, {Title: "entries"}, {Title: "verdicts", Left: true, Wrap: 60}},
-		Caption: "How many entries of the paper have which verdict, by setting.", Provenance: provenance}
+		Caption:    "How many entries of the paper have which verdict, by setting. Claims read the same numbers again.",
+		Provenance: provenance}
 	for _, setting := range settings {
 		of := In(entries, setting)
 		if len(of) == 0 {
@@ -196,11 +197,17 @@ func Summary(entries []Entry, provenance string) *figures.Table {
 				places = append(places, e.group())
 			}
 		}
-		for _, place := range append(places, "all") {
-			its := of
-			if place != "all" {
-				its = slices.DeleteFunc(slices.Clone(of), func(e Entry) bool { return e.group() != place })
-			}
+		tables := slices.IndexFunc(places, func(place string) bool { return !strings.HasPrefix(place, "Table") })
+		if tables < 0 {
+			tables = len(places)
+		}
+		if tables > 1 {
+			places = slices.Insert(places, tables, "all numbers")
+		}
+		for _, place := range places {
+			its := slices.DeleteFunc(slices.Clone(of), func(e Entry) bool {
+				return e.group() != place && (place != "all numbers" || !strings.HasPrefix(e.Place, "Table"))
+			})
 			t.Rows = append(t.Rows, figures.Row(cmp.Or(setting, "no runs"), place, len(its), Words(its)))
 		}
 		t.Rules = append(t.Rules, len(t.Rows))

@@ -1,13 +1,19 @@
 package evidence
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 func request(t *testing.T, preset string) report.Request {
@@ -36,10 +42,17 @@ func TestLedger(t *testing.T) {
 	for _, row := range rows {
 		switch {
 		case row.Setting == Photographs: // Beside that on drawn images.
-			number := strings.HasPrefix(row.Place, "Table")
-			if number && (row.Preset != "photographs" || row.Data != "cars-160") ||
-				!strings.HasPrefix(row.Place, "Figure") && !strings.Contains(row.Command, "--arch lite0.onnx") {
+			number, want := strings.HasPrefix(row.Place, "Table"), "photographs"
+			if row.Place == "Table 2" || row.Place == "Table 3" {
+				want = "photographs, 960 steps"
+			}
+			if number && (row.Preset != want || row.Data != "cars-160") ||
+				!strings.HasPrefix(row.Place, "Figure") && !strings.Contains(row.Command, "--arch lite0.onnx") ||
+				strings.Contains(row.Preset, "960") != strings.Contains(row.Command, "photographs-long.toml") {
 				t.Errorf("%+v", row)
+			}
+			if row.Preset == "photographs" && number && row.Verdict != Undecided && row.Verdict != DifferentSetting {
+				t.Errorf("short runs decide: %+v", row)
 			}
 		case strings.HasPrefix(row.Place, "Table"):
 			numbers++
@@ -65,7 +78,7 @@ func TestLedger(t *testing.T) {
 	if !strings.Contains(l.Provenance, "preset quick") || !strings.Contains(l.Provenance, "preset full") {
 		t.Error(l.Provenance)
 	}
-	powers = slices.DeleteFunc(powers, func(p Power) bool { return p.Preset == "photographs" })
+	powers = slices.DeleteFunc(powers, func(p Power) bool { return strings.HasPrefix(p.Preset, "photographs") })
 	if len(powers) != 7 {
 		t.Errorf("%d tables", len(powers))
 	}
@@ -98,5 +111,128 @@ func TestLedgerWithoutRuns(t *testing.T) {
 	}
 	if Count(l.Entries)[Reproduced] == 0 {
 		t.Error("no formula is reproduced")
+	}
+}
+
+// The longest complete runs judge, alone: a longer complete length replaces a shorter, and no shorter one nor a part of
+// a longer one changes what they say.
+func TestLongestJudges(t *testing.T) {
+	t.Parallel()
+	source := rand.New(rand.NewPCG(3, 4))
+	claim := Claim{Says: "The cosine direction wins.", Table: 2, On: []string{"CAR"}, Is: Above,
+		Cells: []string{"cos/con/con - euc/con/con"}}
+	printed, err := NumbersOf(scores.Printed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(of ...Runs) (out []Entry) {
+		var by []*judged
+		for _, r := range of {
+			n, err := NumbersOf(r.Scores)
+			if err != nil {
+				t.Fatal(err)
+			}
+			by = append(by, &judged{r, n})
+		}
+		entries, _ := judgeTables(by)
+		for _, e := range append(entries, judgeClaim(claim, printed, by)) {
+			if len(e.Runs) > 0 && !strings.HasPrefix(e.What, "euc/") {
+				e.OurEffect, _, _ = strings.Cut(e.OurEffect, " At ")
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	seen := make(map[Verdict]int)
+	for range 60 {
+		var of []Runs
+		longest := 0
+		for i := range 4 {
+			r := Runs{Preset: fmt.Sprint(i), Setting: Photographs, Short: i == 0, Complete: map[int]bool{2: true}}
+			for _, rule := range []string{"cos/con/con", "euc/con/con"} {
+				if i > 0 && source.IntN(3) == 0 {
+					r.Complete[2] = false
+					continue
+				}
+				value := stats.Mean{Mean: 70 + 3*source.NormFloat64(), Std: 1, N: 3}
+				r.Scores = append(r.Scores, scores.Row{Table: 2, Role: "CAR", Data: "cars-160", Rule: rule, Direction: rule[:3],
+					Pair: "con", Triplet: "con", Measure: report.Recall(1), Preset: r.Preset, Run: rule + r.Preset,
+					Steps: 100 << (2 * i), Value: value})
+			}
+			if of = append(of, r); r.Complete[2] {
+				longest = i
+			}
+		}
+		all, alone := said(of...), said(of[longest])
+		if len(all) != 2 {
+			t.Fatalf("%d entries", len(all))
+		}
+		for i, e := range all {
+			if seen[e.Verdict]++; e.Preset != of[longest].Preset || e.Steps != 100<<(2*longest) ||
+				e.Verdict != alone[i].Verdict || e.Why != alone[i].Why || e.OurEffect != alone[i].OurEffect ||
+				!slices.Equal(e.Runs, alone[i].Runs) {
+				t.Fatalf("%+v, by the longest complete length alone %+v", e, alone[i])
+			}
+			if of[longest].Short && e.Verdict != Undecided {
+				t.Fatalf("decided by short runs: %+v", e)
+			}
+		}
+	}
+	for _, v := range []Verdict{Reproduced, Contradicted, Undecided} {
+		if seen[v] < 4 {
+			t.Errorf("only %d are %s", seen[v], v)
+		}
+	}
+}
+
+// Tables and the ledger correct for one family of tests: what one has in bold the other decides, and rows that the
+// paper does not have change neither.
+func TestOneFamily(t *testing.T) {
+	t.Parallel()
+	q := request(t, "quick")
+	l, err := Of(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Preset, q.CachedOnly = paper.LongPhotographsPreset(), true
+	con := []string{"con"}
+	for table, rules := range map[int][]string{
+		2: append(paper.Rules([]string{"euc", "cos", "euc-orth", "cos-orth"}, con, con), "cos/lin/con", "cos/lin-ms/con"),
+		3: paper.Rules([]string{"euc", "cos"}, []string{"con", "euc", "lin", "lin-ms", "sig", "sig-ms"}, con),
+	} {
+		cells, err := paper.Specify(q.Preset, paper.OnBothSets(q.Preset, rules...), q.Preset.Seeds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trained, err := paper.Fill(t.Context(), q, cells)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared, err := paper.Compare(table, trained.Scores(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bold := make(map[string]bool) // By the difference as text.
+		for _, row := range compared.Gains().Rows {
+			for _, c := range row {
+				if c.Family == "of rows" {
+					bold[strings.ReplaceAll(figures.Plain(c.Text), "+", "")] = c.Bold
+				}
+			}
+		}
+		tests := 0
+		for _, e := range In(l.Entries, Photographs) {
+			if e.Place != fmt.Sprintf("Table %d", table) || e.OurEffect == "" {
+				continue
+			}
+			shown, ok := bold[figures.Plain(e.OurEffect)]
+			if decided := e.Verdict == Reproduced || e.Verdict == Contradicted; !ok || shown != decided {
+				t.Errorf("%s is %s, %s in bold %v, %v", e.What, e.Verdict, e.OurEffect, shown, bold)
+			}
+			tests++
+		}
+		if want := map[int]int{2: 3, 3: 10}[table]; tests != want || len(bold) != want {
+			t.Errorf("Table %d: %d tests, and %d in the table, want %d", table, tests, len(bold), want)
+		}
 	}
 }

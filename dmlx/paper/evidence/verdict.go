@@ -37,7 +37,8 @@ type Meaning struct {
 var Meanings = []Meaning{
 	{Reproduced, "everything that the entry says holds in our runs, beyond noise", figures.Confirming},
 	{InPart, "some of what it says holds beyond noise, nothing decides the rest", figures.Divided},
-	{Undecided, "the noise of our seeds, or the paper's own, is as large as the difference", figures.Undecided},
+	{Undecided, "the noise of our seeds, or the paper's own, is as large as the difference, or the runs are too short",
+		figures.Undecided},
 	{NoDifference, "the paper has no difference, and ours is shown to be below 1 point", figures.Confirming},
 	{Contradicted, "our runs show the opposite beyond noise, in their setting", figures.Opposing},
 	{ContradictsItself, "the paper's own numbers or formulas show the opposite: an exception or a misprint",
