@@ -7,10 +7,10 @@ require (
 	github.com/BurntSushi/toml v1.6.0
 	github.com/edsrzf/mmap-go v1.2.0
 	github.com/gofrs/flock v0.13.0
-	github.com/gomlx/compute v0.1.3
+	github.com/gomlx/compute v0.1.6
 	github.com/gomlx/go-huggingface v0.4.1
-	github.com/gomlx/go-xla v0.4.1
-	github.com/gomlx/gomlx v0.28.2
+	github.com/gomlx/go-xla v0.4.5
+	github.com/gomlx/gomlx v0.28.8
 	github.com/janpfeifer/gonb v0.11.5
 	github.com/jedib0t/go-pretty/v6 v6.6.8
 	github.com/spf13/cobra v1.10.1

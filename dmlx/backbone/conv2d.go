@@ -75,7 +75,7 @@ func Border(x *Node, pad [4]int, fill float64) *Node {
 
 // depthwise convolves each channel alone: kernel [KH, KW, 1, C]. It takes the faster of two ways, which
 // BenchmarkDepthwise measures: on a CPU, up to 64 pixels, products with the matrix that each channel's kernel stands
-// for; else sums of shifted images, which XLA fuses. Not XLA's own: its gradient in GoMLX v0.28.2 is a convolution for
+// for; else sums of shifted images, which XLA fuses. Not XLA's own: its gradient in GoMLX v0.28.8 is a convolution for
 // each channel, which takes minutes to compile and on a GPU tens of thousands of kernels a step.
 func depthwise(x, kernel *Node, stride, pad int) *Node {
 	checkWindow("Conv2D", x, kernel.Shape().Dim(0), kernel.Shape().Dim(1), stride, pad)

@@ -42,7 +42,7 @@ func relu(x, weight *Node, kept bool) *Node {
 func MaxPooling(x *Node, size, stride, pad int) *Node {
 	x.AssertRank(4)
 	checkWindow("MaxPooling", x, size, size, stride, pad)
-	// GoMLX's MaxPool has no gradient on the Go backend, and on XLA's CPU one that takes twice the time of this.
+	// GoMLX's MaxPool and its gradient take 1.6 times as long on XLA's CPU, and 2.3 times on the Go backend.
 	out := [2]int{outputSize(x.Shape().Dim(1), size, stride, pad), outputSize(x.Shape().Dim(2), size, stride, pad)}
 	if onGPU(x) && size*size <= math.MaxUint8 {
 		return poolingByPlaces(x, size, stride, pad, out)

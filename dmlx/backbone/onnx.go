@@ -15,7 +15,7 @@ import (
 // which are scaled to length 1, or for a dim of 0 to "features", the means over the image [N, F] before the last layer.
 // meta becomes the model's metadata beside "arch". A network without variables in the store is an error.
 //
-// GoMLX v0.28.2 exports graphs itself (ml/model/onnx), but only from its backend on ONNX Runtime, a C library that is
+// GoMLX v0.28.8 exports graphs itself (ml/model/onnx), but only from its backend on ONNX Runtime, a C library that is
 // loaded at run time. A ResNet has eight kinds of operators, so they are written here.
 func EncodeONNX(store *model.Store, a Arch, dim int, meta map[string]string) ([]byte, error) {
 	n, ok := networks[a]

@@ -126,7 +126,7 @@ func start(config string) (b compute.Backend, err error) {
 	}
 	if kind, options, _ := strings.Cut(config, ":"); kind == "go" && !strings.Contains(options, "ops_") {
 		// Operations run one after the other, each on all cores. Parallel operations wait for each other's workers, and
-		// gomlx/compute v0.1.3 can then hang: on two cores a ResNet-18 did.
+		// gomlx/compute v0.1.3 could then hang: on two cores a ResNet-18 did. With v0.1.6 one run of it ended.
 		config = strings.TrimSuffix("go:ops_sequential,"+options, ",")
 	}
 	if kind, options, _ := strings.Cut(config, ":"); kind == "xla" && !strings.Contains(options, "tf32") {

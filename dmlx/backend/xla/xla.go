@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/gomlx/go-xla/compute/xla"
+	_ "github.com/gomlx/go-xla/compute/xla/autoinstall" // What backend.AutoInstall fetches the plugin by.
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 )

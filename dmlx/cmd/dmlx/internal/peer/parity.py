@@ -308,7 +308,7 @@ def machine():
 def main(flags=None):
     """Prints the tables, and gives their summary and whether all runs are near enough."""
     p = flags_of(__doc__)
-    # Run in parallel, large products of gomlx/compute v0.1.3 may wait for each other for ever on few cores.
+    # In parallel, large products of gomlx/compute v0.1.3 could wait for each other for ever on few cores.
     p.add_argument("--backends", default="xla,go:ops_sequential", help="values of GOMLX_BACKEND (default: %(default)s)")
     p.add_argument("--arch", default="resnet18,small", help="of " + ", ".join(SIZES) + "; vit is timm's, by an ONNX file (default: %(default)s)")
     p.add_argument("--rules", default=",".join(RULES), help="rules (default: %(default)s)")
