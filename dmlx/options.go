@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
@@ -97,13 +99,16 @@ var Switches = []Switch{
 // On returns the switch's value in options.
 func (s Switch) On(o Options) bool { return *s.of(&o) }
 
-// settings lets a name set the options of o.
-func (o *Options) settings() (out []query.Option) {
+// settings lets a name set the options of the rule and the numbers of its formulas' own.
+func (r *Rule) settings() (out []query.Option) {
 	for _, n := range Numbers {
-		out = append(out, query.Option{Name: n.Name, Set: func(v float64) { *n.of(o) = &v }})
+		out = append(out, query.Option{Name: n.Name, Set: func(v float64) { *n.of(&r.Options) = &v }})
+	}
+	for name := range r.ownNumbers() {
+		out = append(out, query.Option{Name: name, Set: func(v float64) { r.setOwn(name, v) }})
 	}
 	for _, s := range Switches {
-		out = append(out, query.Option{Name: s.Name, On: func() { *s.of(o) = true }})
+		out = append(out, query.Option{Name: s.Name, On: func() { *s.of(&r.Options) = true }})
 	}
 	slices.SortFunc(out, func(a, b query.Option) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -111,26 +116,32 @@ func (o *Options) settings() (out []query.Option) {
 
 // part is what there is to know of a part of a rule that has a name. A part of the user's own has the zero value.
 type part struct {
-	known bool
-	reads []string
+	known   bool
+	reads   []string
+	text    string        // The formulas of a part, if it has any.
+	formula *formula.List // Of a part whose name are its formulas.
 }
 
 // known marks a part that stands in the list of its kind, with the options that it reads, by their names in the name of
 // a rule.
 func known(reads ...string) part { return part{known: true, reads: reads} }
 
+// means adds the formulas that the part's function computes.
+func (p part) means(text string) part { p.text = text; return p }
+
 // Uses reports whether an option, by its name in a rule's name, can change what the rule does: "tau" does so for the
 // triplet weights cos and cir. A rule with a part of the user's own may read any option.
 func (r Rule) Uses(option string) bool {
 	r = r.WithDefaults()
-	return r.Custom() || option == "sum" || option == "skip-duplicates" ||
+	_, own := r.ownNumbers()[option]
+	return own || r.Custom() || option == "sum" || option == "skip-duplicates" ||
 		slices.Contains(slices.Concat(r.Direction.reads, r.Pair.reads, r.Triplet.reads, r.Mask.reads), option)
 }
 
 // UsedOptions lists the options that have an effect on the rule ([Rule.Uses]), by their names in [Rule.Name] and in its
 // order.
 func (r Rule) UsedOptions() (out []string) {
-	for _, o := range r.Options.settings() {
+	for _, o := range r.settings() {
 		if r.Uses(o.Name) {
 			out = append(out, o.Name)
 		}
@@ -141,26 +152,56 @@ func (r Rule) UsedOptions() (out []string) {
 // WithOptions returns the rule with further options, as they follow a rule's name: "tau=2&sum". An option that the rule
 // does not use is left out, so that the rule keeps its name. It returns an error for an unknown option or a bad value.
 func (r Rule) WithOptions(text string) (Rule, error) {
-	var given Options
-	if err := query.Read("option", text, given.settings()); err != nil {
+	with := r
+	options := with.settings()
+	for i, o := range options {
+		switch {
+		case r.Uses(o.Name):
+		case o.Set != nil:
+			options[i].Set = func(float64) {}
+		default:
+			options[i].On = func() {}
+		}
+	}
+	if err := query.Read("option", text, options); err != nil {
 		return r, fmt.Errorf("options %q: %w", text, err)
 	}
-	for _, n := range Numbers {
-		if v := *n.of(&given); v != nil && r.Uses(n.Name) {
-			*n.of(&r.Options) = v
+	return with, nil
+}
+
+// readOptions reads the options behind a rule's name. One without an effect is an error, since the rule would be the
+// same under another name.
+func (r *Rule) readOptions(text string) error {
+	if err := query.Read("option", text, r.settings()); err != nil {
+		return err
+	}
+	keys, _, _ := query.Fields(text)
+	for _, key := range keys {
+		if r.Uses(key) {
+			continue
+		}
+		users := usersOf(Directions, key, func(d Direction) (string, part) { return d.Name, d.part })
+		users = append(users, usersOf(PairWeights, key, func(p PairWeight) (string, part) { return p.Name, p.part })...)
+		users = append(users, usersOf(TripletWeights, key, func(t TripletWeight) (string, part) { return t.Name, t.part })...)
+		return fmt.Errorf("%s has no effect, since no part of the rule uses it: of the parts with a name, %s do; leave it out",
+			key, strings.Join(users, ", "))
+	}
+	return nil
+}
+
+// usersOf are the names of the parts that read an option.
+func usersOf[T any](in []T, option string, of func(T) (string, part)) (out []string) {
+	for _, x := range in {
+		if name, p := of(x); slices.Contains(p.reads, option) {
+			out = append(out, name)
 		}
 	}
-	for _, s := range Switches {
-		if s.On(given) && r.Uses(s.Name) {
-			*s.of(&r.Options) = true
-		}
-	}
-	return r, nil
+	return out
 }
 
 // Numbers returns the numbers that the rule uses, by their names in its name: {"tau": 1}.
 func (r Rule) Numbers() map[string]float64 {
-	out := map[string]float64{}
+	out := r.ownNumbers()
 	for _, n := range Numbers {
 		if r.Uses(n.Name) {
 			out[n.Name] = n.In(r.Options)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
@@ -55,8 +56,13 @@ func Aliases() []string {
 }
 
 // ParseRule reads a rule's name: direction/pair/triplet[+mask], as in "cos-orth/lin-ms/cir" or "cos/con/cos+sc1", or a
-// loss of Table 1 (see [Aliases]), either with options behind it: "cos/lin/cir?tau=2&sum".
+// loss of Table 1 (see [Aliases]), either with options behind it: "cos/lin/cir?tau=2&sum". A weight or a mask may be a
+// formula in brackets: "cos/[1-Sap, San]/[max(0, San-Sap+m)]+[San > Sap]". An option without an effect is an error.
 func ParseRule(name string) (Rule, error) { return PartsWith().Parse(name) }
+
+// ParseRecorded reads the name of a rule that was trained. It is [ParseRule], but for options without an effect, which
+// were no error before: they stay in the rule's name.
+func ParseRecorded(name string) (Rule, error) { return PartsWith().parse(name, true) }
 
 // Parts are what rules are put together from.
 type Parts struct {
@@ -89,7 +95,9 @@ func with[T interface{ Custom() bool }](in []T, own T, name func(*T) *string) []
 }
 
 // Parse reads a rule's name, as [ParseRule] does, with these parts.
-func (p Parts) Parse(name string) (Rule, error) {
+func (p Parts) Parse(name string) (Rule, error) { return p.parse(name, false) }
+
+func (p Parts) parse(name string, recorded bool) (Rule, error) {
 	fail := func(format string, args ...any) (Rule, error) {
 		return Rule{}, errs.Invalid(fmt.Errorf("rule %q: %s", name, fmt.Sprintf(format, args...)))
 	}
@@ -99,7 +107,7 @@ func (p Parts) Parse(name string) (Rule, error) {
 			body = a.rule
 		}
 	}
-	parts := strings.Split(body, "/")
+	parts := formula.Split(body, "/")
 	if len(parts) != 3 {
 		const want = "want direction/pair/triplet[+mask][?option=value&…] or one of"
 		near := errs.Nearest(body, Aliases())
@@ -111,29 +119,35 @@ func (p Parts) Parse(name string) (Rule, error) {
 		}
 		return fail("%s %s", want, strings.Join(Aliases(), ", "))
 	}
-	triplet, mask, hasMask := strings.Cut(parts[2], "+")
+	triplet := formula.Split(parts[2], "+")
 	var r Rule
 	var err error
 	if r.Direction, err = find("direction", parts[0], p.Directions,
 		func(d Direction) string { return d.Name }); err != nil {
 		return fail("%v", err)
 	}
-	if r.Pair, err = find("pair weight", parts[1], p.Pairs, func(p PairWeight) string { return p.Name }); err != nil {
+	if r.Pair, err = partNamed("pair weight", parts[1], p.Pairs, func(p PairWeight) string { return p.Name },
+		PairFormula); err != nil {
 		return fail("%v", err)
 	}
-	if r.Triplet, err = find("triplet weight", triplet, p.Triplets,
-		func(t TripletWeight) string { return t.Name }); err != nil {
+	if r.Triplet, err = partNamed("triplet weight", triplet[0], p.Triplets,
+		func(t TripletWeight) string { return t.Name }, TripletFormula); err != nil {
 		return fail("%v", err)
 	}
-	if hasMask {
-		if r.Mask, err = find("mask", mask, p.Masks, func(m Mask) string { return m.Name }); err != nil {
+	if len(triplet) > 1 {
+		if r.Mask, err = partNamed("mask", strings.Join(triplet[1:], "+"), p.Masks, func(m Mask) string { return m.Name },
+			MaskFormula); err != nil {
 			return fail("%v", err)
 		}
 	}
-	if !hasOptions {
-		return r, nil
+	switch {
+	case !hasOptions:
+	case recorded:
+		err = query.Read("option", text, r.settings())
+	default:
+		err = r.readOptions(text)
 	}
-	if err := query.Read("option", text, r.Options.settings()); err != nil {
+	if err != nil {
 		return fail("%v", err)
 	}
 	return r, nil

@@ -24,11 +24,11 @@ func TestNames(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"table1-circle":               "cos/lin/cir",
-		"table1-dr-ms?tau=2":          "cos-orth/sig-ms/con?tau=2",
+		"table1-dr-ms?beta=2":         "cos-orth/sig-ms/con?beta=2",
 		"table1-sct?tau=2":            "cos/con/cos+sc1?tau=2",
 		"ours":                        "cos-orth/lin-ms/cir",
 		"cos/lin/cir?tau=1":           "cos/lin/cir",
-		"cos/lin/cir?tau=2&beta=5":    "cos/lin/cir?beta=5&tau=2",
+		"cos/sig/cir?tau=2&beta=5":    "cos/sig/cir?beta=5&tau=2",
 		"cos/sig/con?sum&lambda=0":    "cos/sig/con?lambda=0&sum",
 		"cos/con/cir+sc2-printed?sum": "cos/con/cir+sc2-printed?sum",
 	} {
@@ -65,7 +65,8 @@ func TestNames(t *testing.T) {
 
 func FuzzParseRule(f *testing.F) {
 	f.Add("cos/lin/cir+sc1?tau=2")
-	f.Add("ours?sum&beta=1e3")
+	f.Add("ours?sum&tau=1e3")
+	f.Add("cos/[1-Sap, San*k, k=2]/[max(0, San-Sap+0.5)]+[San > Sap]?k=3")
 	f.Fuzz(func(t *testing.T, name string) {
 		r, err := ParseRule(name)
 		if err != nil {

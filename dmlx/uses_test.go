@@ -31,7 +31,7 @@ func TestUses(t *testing.T) {
 			options[s.Name] = s.Name
 		}
 		for option, text := range options {
-			r, err := dmlx.ParseRule(r.Name() + "?" + text)
+			r, err := dmlx.ParseRecorded(r.Name() + "?" + text)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -14,7 +15,21 @@ import (
 func DirectionLabel(name string) Markup { return fmt.Sprintf(`$\mathbf{e^{%s}}$`, name) }
 
 // PairLabel returns the paper's symbol for a pair weight, such as P^{lin-ms} for "lin-ms".
-func PairLabel(name string) Markup { return fmt.Sprintf("$P^{%s}$", name) }
+func PairLabel(name string) Markup { return weightLabel("P", "P=", name) }
+
+// weightLabel returns the symbol of a weight or a mask: T^{cir}, or equal to its formulas for one that is written as
+// them.
+func weightLabel(letter, equal, name string) Markup {
+	formulas, own := formula.Labels(name)
+	if formulas == nil {
+		return fmt.Sprintf("$%s^{%s}$", letter, name)
+	}
+	text := strings.Join(formulas, `,\;`)
+	if len(formulas) > 1 {
+		text = "(" + text + ")"
+	}
+	return "$" + strings.Join(append([]string{equal + text}, own...), `,\;`) + "$"
+}
 
 // look is the style of a line and its points. Color, shape and dashes each suffice to tell two looks apart.
 type look struct {
@@ -44,9 +59,13 @@ func pairLook(name string) look {
 // TripletLabel returns the paper's symbol for a triplet weight, with or without a mask: T^{cos} & T^{sc1} for
 // "cos+sc1", as in the paper's Table 4.
 func TripletLabel(name string) Markup {
-	parts := strings.Split(name, "+")
+	parts := formula.Split(name, "+")
 	for i, p := range parts {
-		parts[i] = fmt.Sprintf("$T^{%s}$", p)
+		equal := "T="
+		if i > 0 {
+			equal = `P_{+}=0\;\mathrm{for}\;`
+		}
+		parts[i] = weightLabel("T", equal, p)
 	}
 	return strings.Join(parts, " & ")
 }
@@ -55,7 +74,7 @@ func TripletLabel(name string) Markup {
 // are ignored. Any other form is an error.
 func RuleLabels(rule string) (direction, pair, triplet Markup, err error) {
 	name, _, _ := strings.Cut(rule, "?")
-	parts := strings.Split(name, "/")
+	parts := formula.Split(name, "/")
 	if len(parts) != 3 {
 		return "", "", "", fmt.Errorf("rule %q: want direction/pair/triplet", rule)
 	}

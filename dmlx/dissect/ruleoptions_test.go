@@ -36,7 +36,7 @@ func TestRuleUsesOptions(t *testing.T) {
 		for option, value := range map[string]string{"alpha": "=3", "beta": "=4", "epsilon": "=0.3", "lambda": "=0.1",
 			"tau": "=2", "keep-length": "", "negative-only": "", "sum": ""} {
 			all := r
-			if parsed, err := dmlx.ParseRule(fmt.Sprintf("%s?%s%s", r, option, value)); err != nil {
+			if parsed, err := dmlx.ParseRecorded(fmt.Sprintf("%s?%s%s", r, option, value)); err != nil {
 				t.Fatal(err)
 			} else {
 				all = parsed

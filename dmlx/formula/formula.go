@@ -90,7 +90,7 @@ func (r *reader) fail(at int, format string, args ...any) error {
 }
 
 // Parse reads formulas of the given kinds, and then the parameters of their own: "sigmoid(k*(San-Sap)), k=4". They may
-// also read the given parameters of rules. An error is an [Error].
+// also read the given parameters of rules; nil stands for all words of lower-case letters. An error is an [Error].
 func Parse(text string, parameters []string, kinds ...Kind) (List, error) {
 	r := &reader{text: text, parameters: parameters, read: map[string]bool{}}
 	if len(text) > mostLength {
@@ -166,6 +166,11 @@ func isParameter(field string) bool {
 	return found && !strings.HasPrefix(value, "=") && token.IsIdentifier(strings.TrimSpace(name))
 }
 
+// isLower reports whether a name has lower-case letters and digits alone.
+func isLower(name string) bool {
+	return !strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') })
+}
+
 // own reads a parameter of the formula's own.
 func (r *reader) own(field string, at int) error {
 	name, value, _ := strings.Cut(field, "=")
@@ -177,7 +182,7 @@ func (r *reader) own(field string, at int) error {
 		return r.fail(at, "%s is a number of rules: set it behind the rule, as ?%s=%s", name, name, strings.TrimSpace(value))
 	case slices.Contains(Variables, name), operators[name] != nil:
 		return r.fail(at, "%s has a meaning already: want another name", name)
-	case strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }):
+	case !isLower(name):
 		return r.fail(at, "the number %s: want a name of lower-case letters", name)
 	case slices.ContainsFunc(r.list.Own, func(p Parameter) bool { return p.Name == name }):
 		return r.fail(at, "%s is given twice", name)
@@ -300,7 +305,7 @@ func (r *reader) name(name string, at int, kind Kind, in *string) (*Expr, error)
 	switch {
 	case operators[name] != nil:
 		return nil, r.fail(at, "%s is a function: want %s(…)", name, name)
-	case !slices.Contains(known, name):
+	case !slices.Contains(known, name) && (r.parameters != nil || !isLower(name)):
 		return nil, r.fail(at, "no variable %s; %s; a number of your own follows the formula, as %s=1", name,
 			errs.ThereAre(name, known), strings.ToLower(name))
 	case name == "Rap" || name == "Ran":

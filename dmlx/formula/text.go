@@ -140,17 +140,51 @@ var Functions = []string{"exp", "log", "sqrt", "abs", "min", "max", "pow", "sigm
 func format(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // Text returns the formula in a language. name returns how a variable or a parameter is called there, nil for its own
-// name; inMean says whether it stands inside of a mean, where a variable has a row for each anchor. Python computes on
+// name, and for the usual symbol in LaTeX; inMean says whether it stands inside of a mean, where a variable has a row for each anchor. Python computes on
 // arrays like s_ap, so what would be a number alone becomes one by full_like.
 func (e *Expr) Text(l Language, name func(name string, inMean bool) string) string {
 	if name == nil {
 		name = func(name string, _ bool) string { return name }
+		if l == LaTeX {
+			name = symbol
+		}
 	}
 	text, _ := e.text(l, name, false)
 	if l == Python && e.constant() {
 		text = "full_like(" + name("Sap", false) + ", " + text + ")"
 	}
 	return text
+}
+
+// symbol is how a variable or a parameter is called in LaTeX.
+func symbol(name string, _ bool) string {
+	switch {
+	case slices.Contains(Variables, name):
+		return strings.Replace(name[:1], "D", "d", 1) + "_{" + name[1:] + "}"
+	case slices.Contains([]string{"alpha", "beta", "gamma", "epsilon", "lambda", "mu", "rho", "sigma", "tau"}, name):
+		return `\` + name + " "
+	case len(name) > 1:
+		return `\mathrm{` + name + "}"
+	}
+	return name
+}
+
+// Labels returns a part's formulas in LaTeX, and its own parameters, if its name are formulas in brackets.
+func Labels(part string) (formulas, own []string) {
+	text, is := strings.CutPrefix(part, "[")
+	for _, kinds := range [][]Kind{{IsNumber}, {IsNumber, IsNumber}, {IsCondition}} {
+		l, err := Parse(strings.TrimSuffix(text, "]"), nil, kinds...)
+		if !is || err != nil {
+			continue
+		}
+		for _, e := range l.Exprs {
+			formulas = append(formulas, e.Text(LaTeX, nil))
+		}
+		for _, p := range l.Own {
+			own = append(own, symbol(p.Name, false)+"="+format(p.Value))
+		}
+	}
+	return formulas, own
 }
 
 func (e *Expr) text(l Language, name func(string, bool) string, inMean bool) (text string, binds int) {

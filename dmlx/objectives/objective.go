@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
@@ -74,10 +75,10 @@ func (o Objective) Parsed() (Objective, error) {
 	case o.Loss == "":
 		var r dmlx.Rule // For no name.
 		if o.Rule != "" {
-			r, err = dmlx.ParseRule(o.Rule)
+			r, err = dmlx.ParseRecorded(o.Rule) // Which may have options without an effect.
 		}
 		if err == nil {
-			out, err = ByRule(r)
+			out, err = byRule(r)
 		}
 	case strings.Contains(o.Loss, "#"):
 		err = fmt.Errorf("loss %s is a function of the program that trained it: set it by objectives.ByLoss", o.Loss)
@@ -93,8 +94,18 @@ func (o Objective) Parsed() (Objective, error) {
 	return out, err
 }
 
-// ByRule returns the objective of a rule, known by its name or with functions of the user's own.
+// ByRule returns the objective of a rule, known by its name or with functions of the user's own. An option without an
+// effect is an error, as for [dmlx.ParseRule].
 func ByRule(r dmlx.Rule) (Objective, error) {
+	if r.Validate() == nil && !r.Custom() {
+		if _, err := dmlx.ParseRule(r.Name()); err != nil {
+			return Objective{}, err
+		}
+	}
+	return byRule(r)
+}
+
+func byRule(r dmlx.Rule) (Objective, error) {
 	id, err := dissect.IdentityOf(r)
 	if err != nil {
 		return Objective{}, err
@@ -167,7 +178,7 @@ func lossObjective(id, name string, of dmlx.LossFunc, perClass int) Objective {
 // Parse reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms"; a miner and exchanged
 // parts of a loss may follow: "loss ms, miner ms, pair=lin-ms".
 func Parse(text string) (Objective, error) {
-	fields := strings.Split(text, ", ")
+	fields := formula.Split(text, ", ")
 	loss, is := strings.CutPrefix(fields[0], "loss ")
 	var o Objective
 	var r dmlx.Rule
@@ -175,7 +186,7 @@ func Parse(text string) (Objective, error) {
 	if is {
 		o, err = namedLoss(strings.TrimSpace(loss))
 	} else if r, err = dmlx.ParseRule(strings.TrimSpace(fields[0])); err == nil {
-		o, err = ByRule(r)
+		o, err = byRule(r)
 	}
 	if err != nil {
 		return Objective{}, err
@@ -239,12 +250,12 @@ func (o Objective) Scale() (float64, error) {
 	return m.scale, err
 }
 
-// Check returns an error if the names have no meaning, or if functions of the user's own fail on batches of random
-// classes; see [dissect.Check].
+// Check returns an error if the names have no meaning, or if functions or formulas of the user's own fail on batches of
+// random classes; see [dissect.Check].
 func (o Objective) Check() error {
-	custom := o.Custom()
+	own := o.Custom() || strings.Contains(o.Rule, "[") // Functions or formulas.
 	o, err := o.Parsed()
-	if err != nil || !custom {
+	if err != nil || !own {
 		return err
 	}
 	m, err := o.meaning.measured()

@@ -14,15 +14,15 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// A table is made step by step from a list of rules, to which a rule with options and a loss are added as text: both
+// A table is made step by step from a list of rules, to which a rule with formulas and a loss are added as text: both
 // stand as rows without a number of the paper.
 func TestStepByStep(t *testing.T) {
 	p, err := presets.Parse("quick")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := append(Rules([]string{"euc", "cos"}, []string{"con"}, []string{"con"}), "cos-orth/lin/con?tau=2", "loss ms")
-	if want := []string{"euc/con/con", "cos/con/con", "cos-orth/lin/con?tau=2", "loss ms"}; !slices.Equal(rules, want) {
+	rules := append(Rules([]string{"euc", "cos"}, []string{"con"}, []string{"con"}), "cos-orth/[1-Sap, k*San, k=2]/con", "loss ms")
+	if want := []string{"euc/con/con", "cos/con/con", "cos-orth/[1-Sap, k*San, k=2]/con", "loss ms"}; !slices.Equal(rules, want) {
 		t.Errorf("rules %q, want %q", rules, want)
 	}
 	cells, err := Specify(p, OnBothSets(p, rules...), []uint64{1, 2, 3})
@@ -50,7 +50,7 @@ func TestStepByStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := figures.Bytes(c.Table(), "md")
-	for _, want := range []string{`| $\mathbf{e^{cos-orth}}$, $P^{lin}$, tau=2 | – | – | – | – |`,
+	for _, want := range []string{`| $\mathbf{e^{cos-orth}}$, $P=(1-S_{ap},\\;k\\cdot S_{an}),\\;k=2$ | – | – | – | – |`,
 		"| loss ms | – | – | – | – |"} {
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("no %q in %v\n%s", want, err, text)

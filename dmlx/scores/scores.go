@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
@@ -80,7 +81,7 @@ func (r *Row) SetMeasure(measure string, fraction float64) {
 func (r *Row) SetRule(objective string) {
 	r.Rule, r.Direction, r.Pair, r.Triplet, r.Options = objective, "", "", "", ""
 	name, options, _ := strings.Cut(objective, "?")
-	if parts := strings.Split(name, "/"); len(parts) == 3 {
+	if parts := formula.Split(name, "/"); len(parts) == 3 {
 		r.Direction, r.Pair, r.Triplet, r.Options = parts[0], parts[1], parts[2], options
 	}
 }

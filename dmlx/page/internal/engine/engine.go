@@ -208,7 +208,10 @@ func (q *request) parseRule() (subject, error) {
 	if parts.Mask != "" {
 		name += "+" + parts.Mask
 	}
-	r, err := q.parts.Parse(name + query(parts.Options))
+	r, err := q.parts.Parse(name)
+	if options := query(parts.Options); err == nil && options != "" { // Those of the other parts have no effect here.
+		r, err = r.WithOptions(options[1:])
+	}
 	return subject{rule: r}, err
 }
 

@@ -236,9 +236,9 @@ func TestLiterals(t *testing.T) {
 	}
 	e := start(t)
 	for arguments, want := range map[string]string{
-		`{"rule":"cos-orth/lin-ms/cir+sc1?tau=2&sum&lambda=1e-9"}`: "dmlx.Rule{Direction: dmlx.DirectionCosOrth, " +
+		`{"rule":"cos-orth/lin-ms/cir+sc1?tau=2&sum&epsilon=1e-9"}`: "dmlx.Rule{Direction: dmlx.DirectionCosOrth, " +
 			"Pair: dmlx.PairLinMS, Triplet: dmlx.TripletCir, Mask: dmlx.SC1, Options: dmlx.Options{Tau: new(2.0), " +
-			"Lambda: new(1e-09), Sum: true}}",
+			"Epsilon: new(1e-09), Sum: true}}",
 		`{"loss":{"name":"proxy-nca","parameters":{"all":true,"tau":3}}}`: "&losses.ProxyNCA{Tau: 3, All: true}",
 	} {
 		if got := ask(t, e, "parse", arguments)["literal"]; got != want {

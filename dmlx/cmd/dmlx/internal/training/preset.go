@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -112,9 +113,11 @@ type objectiveFlags struct{ rules, losses []string }
 func (f objectiveFlags) parse(labels bool) (all []presets.Objective, err error) {
 	for i, row := range slices.Concat(f.rules, f.losses) {
 		isLoss := i >= len(f.rules)
-		label, name, found := strings.Cut(row, " = ")
-		if found = found && labels; !found {
-			label, name = "", row
+		label, name := "", row
+		fields := formula.Split(row, " = ")
+		found := labels && len(fields) > 1
+		if found {
+			label, name = fields[0], strings.Join(fields[1:], " = ")
 		}
 		label = strings.TrimSpace(label)
 		if found && label == "" || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -1,0 +1,238 @@
+package dmlx
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/formula"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
+)
+
+// # Parts written as formulas
+//
+// In a rule's name a part in brackets is a formula (see package formula): "cos/[1-Sap, San]/[max(0, San-Sap+0.5)]". It
+// reads the similarities Sap and San and the distances Dap and Dan of a triplet, the [Numbers], and numbers of its own,
+// whose values follow it: "[sigmoid(k*(San-Sap)), k=4]". mean(x, y) is the mean of x over 𝒫 of Eq. 12 if x reads Rap, or
+// over 𝒩 if it reads Ran, and y where that set is empty. Its canonical text is the part's name.
+
+// PairFormula returns the pair weight of two formulas, P₊ and P₋: "1-Sap, San". An error is a [formula.Error].
+func PairFormula(text string) (PairWeight, error) {
+	l, err := formula.Parse(text, numberNames(), formula.IsNumber, formula.IsNumber)
+	return pairOf(l), err
+}
+
+func pairOf(l formula.List) PairWeight {
+	return PairWeight{Name: "[" + l.String() + "]", part: written(l), Of: func(b *Batch) (positive, negative *Node) {
+		w := writer{Batch: b, list: l}
+		return w.whole(0), w.whole(1)
+	}}
+}
+
+// TripletFormula returns the triplet weight of a formula: "max(0, San-Sap+0.5)". An error is a [formula.Error].
+func TripletFormula(text string) (TripletWeight, error) {
+	l, err := formula.Parse(text, numberNames(), formula.IsNumber)
+	return tripletOf(l), err
+}
+
+func tripletOf(l formula.List) TripletWeight {
+	return TripletWeight{Name: "[" + l.String() + "]", part: written(l), Of: func(b *Batch) *Node {
+		return (&writer{Batch: b, list: l}).whole(0)
+	}}
+}
+
+// MaskFormula returns the mask of a condition, where P₊ becomes zero: "San > Sap". An error is a [formula.Error].
+func MaskFormula(text string) (Mask, error) {
+	l, err := formula.Parse(text, numberNames(), formula.IsCondition)
+	return maskOf(l), err
+}
+
+func maskOf(l formula.List) Mask {
+	return Mask{Name: "[" + l.String() + "]", part: written(l), Of: func(b *Batch) *Node {
+		return (&writer{Batch: b, list: l}).whole(0)
+	}}
+}
+
+func numberNames() []string { return slice.Map(Numbers, func(n Number) string { return n.Name }) }
+
+// written marks a part that is a formula.
+func written(l formula.List) part {
+	p := known(l.Reads(numberNames())...)
+	p.text, p.formula = l.String(), &l
+	return p
+}
+
+// Written returns the formulas of a part whose name they are, nil for another.
+func (p part) Written() *formula.List { return p.formula }
+
+// Formula returns the text of the formulas that a part computes, "" for one that has none: a direction, or a weight of
+// the user's own that is a function.
+func (p part) Formula() string { return p.text }
+
+// partNamed returns a part by its name, or by the formulas that it has in brackets.
+func partNamed[T any](kind, name string, in []T, nameOf func(T) string, written func(string) (T, error)) (T, error) {
+	inner, open := strings.CutPrefix(name, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	if !open {
+		return find(kind, name, in, nameOf)
+	}
+	if !closed {
+		var none T
+		return none, errs.Invalid(fmt.Errorf("the %s %q: want a closing ]", kind, name))
+	}
+	out, err := written(inner)
+	if err != nil {
+		err = errs.Invalid(fmt.Errorf("%s %w", kind, err))
+	}
+	return out, err
+}
+
+// formulas are those of the rule's parts, each with a function that sets it.
+func (r *Rule) formulas() (out []ownFormula) {
+	for _, f := range []ownFormula{
+		{r.Pair.formula, func(l formula.List) { r.Pair = pairOf(l) }},
+		{r.Triplet.formula, func(l formula.List) { r.Triplet = tripletOf(l) }},
+		{r.Mask.formula, func(l formula.List) { r.Mask = maskOf(l) }},
+	} {
+		if f.list != nil {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+type ownFormula struct {
+	list *formula.List
+	set  func(formula.List)
+}
+
+// ownNumbers are the numbers of the rule's formulas' own.
+func (r Rule) ownNumbers() map[string]float64 {
+	out := map[string]float64{}
+	for _, f := range r.formulas() {
+		for _, p := range f.list.Own {
+			out[p.Name] = p.Value
+		}
+	}
+	return out
+}
+
+// setOwn gives a number of the formulas' own a value.
+func (r *Rule) setOwn(name string, v float64) {
+	for _, f := range r.formulas() {
+		f.set(f.list.With(name, v))
+	}
+}
+
+// writer builds the graph of formulas.
+type writer struct {
+	*Batch
+	list   formula.List
+	row    *Node // R, [T, B], inside of a mean; else nil.
+	others *[2]others
+}
+
+// whole is a formula's value of each triplet, [T].
+func (w *writer) whole(i int) *Node { return w.like(w.Sap, w.node(w.list.Exprs[i])) }
+
+// like returns x in the shape of another node.
+func (w *writer) like(of, x *Node) *Node {
+	if x.Rank() == 0 {
+		return BroadcastToDims(x, of.Shape().Dimensions...)
+	}
+	return BroadcastToShape(x, of.Shape())
+}
+
+// node builds a formula: a scalar, [T], or inside of a mean [T, 1] or [T, B].
+func (w *writer) node(e *formula.Expr) *Node {
+	if e.Op == "" {
+		return w.leaf(e)
+	}
+	if e.Op == "mean" {
+		return w.mean(e)
+	}
+	x := slice.Map(e.Args, w.node)
+	if of := oneArgument[e.Op]; of != nil {
+		return of(x[0])
+	}
+	if of := twoArguments[e.Op]; of != nil {
+		return of(x[0], x[1])
+	}
+	shape := x[0] // Of where.
+	for _, y := range x[1:] {
+		if y.Shape().Size() > shape.Shape().Size() {
+			shape = y
+		}
+	}
+	return Where(w.like(shape, x[0]), w.like(shape, x[1]), w.like(shape, x[2]))
+}
+
+var oneArgument = map[string]func(x *Node) *Node{
+	"neg": Neg, "!": LogicalNot, "exp": Exp, "log": Log, "sqrt": Sqrt, "abs": Abs, "tanh": Tanh, "sigmoid": Sigmoid,
+	"relu":     func(x *Node) *Node { return Max(x, ScalarZero(x.Graph(), x.DType())) },
+	"softplus": func(x *Node) *Node { return Add(Max(x, ScalarZero(x.Graph(), x.DType())), Log1P(Exp(Neg(Abs(x))))) },
+}
+
+var twoArguments = map[string]func(x, y *Node) *Node{
+	"+": Add, "-": Sub, "*": Mul, "/": Div, "<": LessThan, "<=": LessOrEqual, ">": GreaterThan, ">=": GreaterOrEqual,
+	"&&": LogicalAnd, "||": LogicalOr, "min": Min, "max": Max, "pow": Pow,
+}
+
+// leaf builds a number, a variable or a parameter.
+func (w *writer) leaf(e *formula.Expr) *Node {
+	column := func(x *Node) *Node {
+		if w.row != nil {
+			return graphs.Column(x)
+		}
+		return x
+	}
+	switch e.Name {
+	case "":
+		return w.scalar(e.Number)
+	case "Sap":
+		return column(w.Sap)
+	case "San":
+		return column(w.San)
+	case "Dap":
+		return column(w.Dap())
+	case "Dan":
+		return column(w.Dan())
+	case "Rap", "Ran":
+		return w.row
+	}
+	for _, n := range Numbers {
+		if p := w.number(n); n.Name == e.Name && p.input != nil {
+			return p.input
+		} else if n.Name == e.Name {
+			return w.scalar(p.value)
+		}
+	}
+	for _, p := range w.list.Own {
+		if p.Name == e.Name {
+			return w.scalar(p.Value)
+		}
+	}
+	panic(fmt.Errorf("formula [%s]: no variable %s", w.list, e.Name)) // [formula.Parse] has refused it.
+}
+
+func (w *writer) scalar(v float64) *Node { return Scalar(w.Sap.Graph(), w.Sap.DType(), v) }
+
+// mean builds a mean over 𝒫 or 𝒩, [T].
+func (w *writer) mean(e *formula.Expr) *Node {
+	if w.others == nil {
+		positives, negatives := w.relative()
+		w.others = &[2]others{positives, negatives}
+	}
+	set := w.others[0]
+	if e.Name == "Ran" {
+		set = w.others[1]
+	}
+	inside := *w
+	return set.mean(func(r *Node) *Node {
+		inside.row = r
+		return inside.node(e.Args[0])
+	}, w.like(w.Sap, w.node(e.Args[1])))
+}
