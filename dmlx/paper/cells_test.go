@@ -50,7 +50,7 @@ func TestStepByStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := figures.Bytes(c.Table(), "md")
-	for _, want := range []string{`| $\mathbf{e^{cos-orth}}$, $P=(1-S_{ap},\\;k\\cdot S_{an}),\\;k=2$ | – | – | – | – |`,
+	for _, want := range []string{`| $\mathbf{e^{cos-orth}}$, $P=(1-S_{ap},\;k\cdot S_{an}),\;k=2$ | – | – | – | – |`,
 		"| loss ms | – | – | – | – |"} {
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("no %q in %v\n%s", want, err, text)
