@@ -9,20 +9,36 @@ labels = torch.from_numpy(y)
 
 
 def worker(rank, size, port, name):
-    """One of several processes, with its part of the batch."""
+    """One of several processes, with its part of the batch: by hand, then in the wrapper of pytorch-metric-learning."""
     import torch.distributed as dist
-    from torch.distributed.nn.functional import all_gather
     torch.set_num_threads(1)
     module = importlib.import_module(name)
     dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
-    linear = torch.nn.parallel.DistributedDataParallel(start())
     part = slice(rank * 12, (rank + 1) * 12)
-    rows, mine = linear(torch.from_numpy(x)[part]), labels[part].contiguous()
-    parts = [torch.empty_like(mine) for _ in range(size)]
-    dist.all_gather(parts, mine)
-    module.Surgery()(torch.cat(all_gather(rows)), torch.cat(parts)).backward()
-    error = (linear.module.weight.grad - alone(module)).abs().max().item()
+
+    def differs(step):
+        linear = torch.nn.parallel.DistributedDataParallel(start())
+        step(linear(torch.from_numpy(x)[part]), labels[part].contiguous()).backward()
+        return (linear.module.weight.grad - alone(module)).abs().max().item()
+
+    def by_hand(rows, mine):
+        parts, copies = [torch.empty_like(mine) for _ in range(size)], [torch.empty_like(rows) for _ in range(size)]
+        dist.all_gather(parts, mine)
+        dist.all_gather(copies, rows.detach())
+        copies[rank] = rows
+        return size * module.Surgery()(torch.cat(copies), torch.cat(parts))
+
+    error = differs(by_hand)
     assert error < 1e-6, f"over {size} processes the gradient differs by {error}"
+    try:
+        from pytorch_metric_learning.utils.distributed import DistributedLossWrapper
+    except ImportError:
+        pass
+    else:
+        error = differs(DistributedLossWrapper(module.Surgery()))
+        assert error < 1e-6, f"in DistributedLossWrapper the gradient differs by {error}"
+        error = differs(DistributedLossWrapper(module.Surgery(), efficient=True))
+        assert error > 1e-2, f"with efficient=True the gradient differs by {error} only: the advice is out of date"
     dist.destroy_process_group()
 
 
@@ -93,7 +109,9 @@ def peer(m):
     assert len(pairs) == 4 and len(pairs[0]) > len(x)
     m.Surgery()(e, labels, pairs).backward()
     assert torch.equal(e.grad, plain), "all pairs give the same"
-    losses.CrossBatchMemory.supported_losses = lambda: ["Surgery"]
+    known = losses.CrossBatchMemory.supported_losses() + ["Surgery"]
+    losses.CrossBatchMemory.supported_losses = lambda: known
+    losses.CrossBatchMemory(losses.ContrastiveLoss(), x.shape[1])  # As before.
     memory = losses.CrossBatchMemory(m.Surgery(), x.shape[1], 64)
     for _ in range(3):
         e.grad = None

@@ -12,10 +12,10 @@ positive p and negative n by S = f f^T, adds T P+ e_p at p, T P- e_n at n and T 
     T = 1 / (1 + exp(tau (S_ap (2 - S_ap) - S_an^2)))
 
 pytorch-metric-learning takes it for a loss, and a miner's pairs for indices_tuple. Before it is put into a
-CrossBatchMemory: CrossBatchMemory.supported_losses = lambda: ["Surgery"]. ref_emb [R, D] and ref_labels [R], a memory,
-are positives and negatives in place of the batch; indices_tuple has to leave out each image's pair with itself.
-DDP: gather embeddings by torch.distributed.nn.functional.all_gather, which is differentiable, and labels, and call
-Surgery on all of them: DDP's mean is then exact. With DistributedLossWrapper, multiply the loss by the processes.
+CrossBatchMemory: first known = CrossBatchMemory.supported_losses() + ["Surgery"]; CrossBatchMemory.supported_losses =
+lambda: known. A memory, ref_emb [R, D] and ref_labels [R], replaces the batch; indices_tuple has no image with itself.
+DDP: DistributedLossWrapper(Surgery()) gives the gradient of the whole batch; with efficient=True it gives another. By
+hand: all_gather rows and labels, put your own rows in place of their copy, multiply the loss by the processes.
 """
 import torch
 from torch import amin, where, sigmoid
