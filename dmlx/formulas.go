@@ -236,3 +236,51 @@ func (w *writer) mean(e *formula.Expr) *Node {
 		return inside.node(e.Args[0])
 	}, w.like(w.Sap, w.node(e.Args[1])))
 }
+
+// Bound returns the rule's weights as formulas with its numbers. It is an error if one is a function without them.
+func (r Rule) Bound() (w formula.Weights, err error) {
+	r = r.WithDefaults()
+	for _, p := range []struct {
+		kind, name string
+		part
+		kinds []formula.Kind
+		to    []**formula.Expr
+	}{
+		{"pair weight", r.Pair.Name, r.Pair.part, []formula.Kind{formula.IsNumber, formula.IsNumber},
+			[]**formula.Expr{&w.Positive, &w.Negative}},
+		{"triplet weight", r.Triplet.Name, r.Triplet.part, []formula.Kind{formula.IsNumber}, []**formula.Expr{&w.Triplet}},
+		{"mask", r.Mask.Name, r.Mask.part, []formula.Kind{formula.IsCondition}, []**formula.Expr{&w.Mask}},
+	} {
+		if p.kind == "mask" && r.Mask.Of == nil {
+			continue
+		}
+		if p.text == "" {
+			return w, fmt.Errorf("rule %s: the %s %s is a function of Go, not a formula", r, p.kind, partName(p.name))
+		}
+		l, err := formula.Parse(p.text, numberNames(), p.kinds...)
+		if err != nil {
+			return w, err
+		}
+		for i, e := range l.Bound(r.Numbers()) {
+			*p.to[i] = e
+		}
+	}
+	return w, nil
+}
+
+// Implied returns the loss of a triplet alone whose gradient the rule is; see [formula.Weights.Implied]. An orthogonal
+// direction is of no loss: it is an error.
+func (r Rule) Implied() (formula.Implied, error) {
+	w, err := r.Bound()
+	if err != nil {
+		return formula.Implied{}, err
+	}
+	switch r.WithDefaults().Direction.Name {
+	case DirectionCos.Name:
+		return w.Implied(false)
+	case DirectionEuc.Name:
+		return w.Implied(true)
+	}
+	return formula.Implied{}, fmt.Errorf("rule %s: no loss on similarities moves the negative along %s", r,
+		r.Direction.Name)
+}

@@ -150,7 +150,7 @@ func (e *Expr) Text(l Language, name func(name string, inMean bool) string) stri
 		}
 	}
 	text, _ := e.text(l, name, false)
-	if l == Python && e.constant() {
+	if l == Python && e.plain() {
 		text = "full_like(" + name("Sap", false) + ", " + text + ")"
 	}
 	return text
@@ -226,8 +226,8 @@ func (e *Expr) argument(l Language, f form, i int, name func(string, bool) strin
 	if i < 2 && binds < f.needs[i] || i == 1 && f.binds < call && strings.HasPrefix(text, "-") {
 		text = "(" + text + ")"
 	}
-	if l == Python && i == e.firstValue() && !slices.Contains([]string{"+", "-", "*", "/", "neg"}, e.Op) &&
-		!slices.ContainsFunc(e.Args[i:], func(a *Expr) bool { return !a.constant() }) {
+	if l == Python && i == e.firstValue() && !slices.Contains(arithmetic, e.Op) &&
+		!slices.ContainsFunc(e.Args[i:], func(a *Expr) bool { return !a.plain() }) {
 		text = "full_like(" + name("Sap", inMean) + ", " + text + ")"
 	}
 	return text
@@ -241,7 +241,11 @@ func (e *Expr) firstValue() int {
 	return 0
 }
 
-// constant reports whether the formula reads no variable.
-func (e *Expr) constant() bool {
-	return !slices.Contains(Variables, e.Name) && !slices.ContainsFunc(e.Args, func(a *Expr) bool { return !a.constant() })
+// plain reports whether Python has the formula as a number, not an array.
+func (e *Expr) plain() bool {
+	return !slices.Contains(Variables, e.Name) && (e.Op == "" || slices.Contains(arithmetic, e.Op)) &&
+		!slices.ContainsFunc(e.Args, func(a *Expr) bool { return !a.plain() })
 }
+
+// arithmetic are the operators that Python has for numbers and arrays alike.
+var arithmetic = []string{"+", "-", "*", "/", "neg"}

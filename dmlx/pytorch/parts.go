@@ -40,9 +40,7 @@ func parts(o dmlx.Options) []Part {
 			"m- is the mean of " + n + " over other negatives with S > min S_ap - eps, " + empty + " if there are none"
 	}
 	mean := func(p, n string) string {
-		return "near = pos & (s < s_an[:, None] + self.eps) & (j != p[:, None])\n" +
-			"far = neg & (s > amin(where(pos, s, 4), 1)[:, None] - self.eps) & (j != n[:, None])\n" +
-			"m_p, m_n = " + p + ", " + n + "\n" +
+		return nearAndFar + "m_p, m_n = " + p + ", " + n + "\n" +
 			"m_p, m_n = (where(k, m, 0).sum(1) / k.sum(1).clip(1) for k, m in ((near, m_p), (far, m_n)))\n"
 	}
 	circle := "S_ap (2 - S_ap) - S_an^2"

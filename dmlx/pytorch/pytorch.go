@@ -10,6 +10,7 @@ import (
 	"text/template"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
@@ -37,7 +38,7 @@ var sources embed.FS
 var modules = template.Must(template.ParseFS(sources, "*.py.tmpl"))
 
 // functions are those of PyTorch and JAX that parts' code may call.
-var functions = []string{"amin", "exp", "ones_like", "where", "sigmoid"}
+var functions = []string{"amin", "exp", "full_like", "log", "log1p", "ones_like", "sqrt", "tanh", "where", "sigmoid"}
 
 // number is a number of a rule as the module has it.
 type number struct{ Name, Value string }
@@ -49,16 +50,22 @@ func partsOf(r dmlx.Rule, own []Part) ([]Part, error) {
 	type wanted struct {
 		kind, name string
 		custom     bool
+		formulas   *formula.List
 	}
 	all := []wanted{
-		{"direction", r.Direction.Name, r.Direction.Custom()}, {"pair", r.Pair.Name, r.Pair.Custom()},
-		{"triplet", r.Triplet.Name, r.Triplet.Custom()},
+		{"direction", r.Direction.Name, r.Direction.Custom(), nil},
+		{"pair", r.Pair.Name, r.Pair.Custom(), r.Pair.Written()},
+		{"triplet", r.Triplet.Name, r.Triplet.Custom(), r.Triplet.Written()},
 	}
 	if r.Mask.Of != nil {
-		all = append(all, wanted{"mask", r.Mask.Name, r.Mask.Custom()})
+		all = append(all, wanted{"mask", r.Mask.Name, r.Mask.Custom(), r.Mask.Written()})
 	}
 	var out []Part
 	for _, w := range all {
+		if w.formulas != nil {
+			out = append(out, written(w.kind, w.name, w.formulas))
+			continue
+		}
 		from := parts(r.Options)
 		if w.custom {
 			from = own
@@ -110,7 +117,7 @@ func used(r dmlx.Rule, code []string) (out []number) {
 			out = append(out, number{n.Python, format(r.Numbers()[n.Name])})
 		}
 	}
-	return out
+	return append(out, ownNumbers(r)...)
 }
 
 // Module returns a PyTorch module for a rule: a file of Python with a class Surgery, which needs nothing but torch. It
@@ -137,12 +144,18 @@ func write(template string, r dmlx.Rule, own []Part) (string, error) {
 		}
 	}
 	text := strings.Join(code, "\n")
+	var called []string
+	for _, h := range helpers {
+		if strings.Contains(text, h.name+"(") {
+			called, text = append(called, h.code), text+"\n"+h.code
+		}
+	}
 	names := slices.DeleteFunc(slices.Clone(functions), func(f string) bool { return !strings.Contains(text, f+"(") })
 	var out strings.Builder
 	err = modules.ExecuteTemplate(&out, template, map[string]any{
 		"Rule": r.Name(), "Equations": equations, "Code": code, "Options": used(r, code),
 		"Unit": strings.Contains(text, "unit("), "Sum": r.Options.Sum, "SkipDuplicates": r.Options.SkipDuplicates,
-		"Functions": names,
+		"Functions": names, "Helpers": called,
 	})
 	return out.String(), err
 }

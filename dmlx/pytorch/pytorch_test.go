@@ -73,6 +73,29 @@ func all(t *testing.T) []dmlx.Rule {
 		}
 		add(strings.Join(every, "&"))
 	}
+	for _, name := range []string{ // Each function, with constants too, which Python has as numbers.
+		"cos/[1-Sap, 1]/[max(0, San-Sap+margin), margin=0.5]", "euc/[exp(1), min(2, 3)]/[0.5]+[1 > 2]",
+		"cos/[pow(2, Sap), pow(abs(San-1), 3)]/[where(San > Sap || !(Sap <= 0.5), 1, 0)]?sum",
+		"euc-orth/[Dap*tanh(Dan), relu(San)]/[softplus(k*(San-Sap))/k, k=4]+[San > Sap && -San < 0.3]",
+		"cos-orth/[log(2+Sap), sqrt(Dan)]/[sigmoid(tau*max(Sap, San, 0.2))]?tau=3",
+		"cos/[1-mean(Dap*(Sap-Rap), San), 1+mean(where(Ran > 0.1, Ran, 2), 0)]/[mean(pow(Ran, 2), lambda)]?lambda=0.3",
+	} {
+		r, err := dmlx.ParseRule(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	for _, r := range dmlx.Rules() { // The paper's as formulas.
+		if (r.Pair.Name != "lin-ms" && r.Pair.Name != "sig-ms") || r.Direction.Name != "cos" {
+			continue
+		}
+		of, err := dmlx.ParseRule("cos/[" + r.Pair.Formula() + "]/[" + r.Triplet.Formula() + "]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, of)
+	}
 	return out
 }
 
@@ -92,7 +115,7 @@ func testModules(t *testing.T, form string, module func(dmlx.Rule, ...Part) (str
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(text, "\n"); n > 80 || !strings.Contains(text, "The rule "+r.Name()+" as a") {
+		if n := strings.Count(text, "\n"); n > 90 || !strings.Contains(text, "The rule "+r.Name()+" as a") {
 			t.Errorf("%s: %d lines", r, n)
 		}
 		for i, line := range strings.Split(text, "\n") {

@@ -11,6 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/pytorch"
 )
@@ -68,8 +69,15 @@ func NewRule(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rule NAME",
 		Short: "Show what a rule is, or write it as a module for PyTorch or JAX",
-		Long: `Show what a rule is: its equations, its weights for some triplets, and the rules and published losses whose
-gradients are nearest to its own on ` + sampleBatch + `.
+		Long: `Show what a rule is: its equations, its weights as formulas and for some triplets, where they are negative, the loss of a
+triplet alone that has them, or that none has, and the rules and published losses whose gradients are nearest to its own
+on ` + sampleBatch + `.
+
+A weight or a mask may be a formula in brackets: direction/[P+, P-]/[T]+[mask]. It reads the similarities Sap and San and
+the distances Dap and Dan, the numbers tau, alpha, beta, lambda and epsilon, and numbers of its own, whose values follow
+it: [sigmoid(k*(San-Sap)), k=4]. Beside + - * / there are comparisons, && || ! and the functions
+` + strings.Join(formula.Functions, ", ") + `.
+mean(x, y) is the mean of x over other positives near by if it reads Rap, or negatives if it reads Ran, else y.
 
 With --pytorch it is written as a module of Python that needs nothing but torch:
 
@@ -84,7 +92,7 @@ Its gradient is that of dmlx gradient. The rule's options are arguments, as in S
 a loss of pytorch-metric-learning; its docstring says how it is used with a memory and in several processes.
 
 With --jax the module needs nothing but jax: jax.grad(lambda w: Surgery()(network(w, images), labels))(w).`,
-		Example: "  dmlx rule cos-orth/lin-ms/cir\n  dmlx rule \"cos/lin/cir?tau=2\" --pytorch --out surgery.py",
+		Example: "  dmlx rule cos-orth/lin-ms/cir\n  dmlx rule 'cos/[1-Sap, San]/[max(0, San-Sap+m), m=0.5]'\n  dmlx rule \"cos/lin/cir?tau=2\" --pytorch --out surgery.py",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			r, err := dmlx.ParseRule(args[0])
@@ -154,6 +162,14 @@ func showRule(a *cli.App, r dmlx.Rule, equations []string) error {
 	for _, line := range equations {
 		fmt.Fprintf(&text, "  %s\n", line)
 	}
+	formulas, latex := formulasOf(r)
+	if formulas != "" {
+		fmt.Fprintf(&text, "\nas formulas\n  %s\n\nin LaTeX\n  %s\n", formulas, strings.Join(latex, "\n  "))
+	}
+	remarks, loss := impliedBy(r)
+	for _, line := range append(remarks, loss) {
+		fmt.Fprintf(&text, "\n%s\n", line)
+	}
 	text.WriteString("\nweights of one triplet alone, without other positives and negatives\n")
 	fmt.Fprintf(&text, "%-15s %6s %6s %7s %7s %7s\n", "", "S_ap", "S_an", "T", "P+", "P-")
 	weights := []map[string]any{}
@@ -165,8 +181,52 @@ func showRule(a *cli.App, r dmlx.Rule, equations []string) error {
 	fmt.Fprintf(&text, "\nnearest gradients on %s\n", sampleBatch)
 	text.WriteString(rankedText("published losses", published[:min(3, len(published))]) + "\n" +
 		rankedText("other rules", rules[:min(3, len(rules))]))
-	return a.Print(map[string]any{"rule": r.Name(), "equations": equations, "weights": weights,
+	return a.Print(map[string]any{"rule": r.Name(), "equations": equations, "weights": weights, "formulas": formulas,
+		"latex": latex, "remarks": remarks, "implied_loss": loss,
 		"nearest_losses": published, "nearest_rules": rules}, text.String())
+}
+
+// formulasOf returns a rule with formulas for the names of its weights, and these in LaTeX; nothing if one has none.
+func formulasOf(r dmlx.Rule) (name string, latex []string) {
+	if r = r.WithDefaults(); r.Pair.Formula() == "" || r.Triplet.Formula() == "" {
+		return "", nil
+	}
+	name = r.Direction.Name + "/[" + r.Pair.Formula() + "]/[" + r.Triplet.Formula() + "]"
+	texts := []string{r.Pair.Formula(), r.Triplet.Formula()}
+	if r.Mask.Formula() != "" {
+		name, texts = name+"+["+r.Mask.Formula()+"]", append(texts, r.Mask.Formula())
+	}
+	if _, options, has := strings.Cut(r.Name(), "?"); has {
+		name += "?" + options
+	}
+	symbols := []string{"P_{+}=", "P_{-}=", "T=", `P_{+}=0\;\mathrm{for}\;`}
+	for _, text := range texts {
+		of, _ := formula.Labels("[" + text + "]")
+		for _, x := range of {
+			latex, symbols = append(latex, symbols[0]+x), symbols[1:]
+		}
+	}
+	return name, latex
+}
+
+// impliedBy says where a rule's weights are negative or not finite, and what loss of a triplet alone they are of.
+func impliedBy(r dmlx.Rule) (remarks []string, loss string) {
+	w, err := r.Bound()
+	if err != nil {
+		return nil, "no loss is looked for: " + err.Error()
+	}
+	remarks = w.Remarks()
+	switch of, err := r.Implied(); {
+	case err != nil:
+		return remarks, "no loss: " + err.Error()
+	case of.L == nil:
+		return remarks, fmt.Sprintf("no loss L(S_ap, S_an) of a triplet alone: its mixed derivative would be by %.3g larger "+
+			"from T P- than from T P+, most at S_ap = %.3g, S_an = %.3g", of.Curl, of.Sap, of.San)
+	default:
+		at := func(sap, san float64) float64 { return of.At(sap, san) - of.At(0, 0) }
+		return remarks, fmt.Sprintf("the loss of a triplet alone that has these weights: L(S_ap, S_an) is 0 at (0, 0), %.3f at "+
+			"(0.9, 0.1), %.3f at (0.5, 0.5) and %.3f at (0.1, 0.9)", at(0.9, 0.1), at(0.5, 0.5), at(0.1, 0.9))
+	}
 }
 
 // rankedText prints a ranking, a line each.

@@ -1,0 +1,173 @@
+package formula
+
+import (
+	"fmt"
+	"math"
+)
+
+// Weights are the weights of a rule as bound formulas. Mask is nil without one.
+type Weights struct{ Positive, Negative, Triplet, Mask *Expr }
+
+// At returns P₊, with the mask applied, P₋ and T of a triplet alone.
+func (w Weights) At(sap, san float64) (positive, negative, triplet float64) {
+	if positive = w.Positive.Value(sap, san); w.Mask != nil && w.Mask.Value(sap, san) != 0 {
+		positive = 0
+	}
+	return positive, w.Negative.Value(sap, san), w.Triplet.Value(sap, san)
+}
+
+// side is the number of similarities on each axis where weights are looked at.
+const side = 41
+
+// similarity is one of those on an axis, from −1 to 1.
+func similarity(i int) float64 { return -1 + 2*float64(i)/(side-1) }
+
+// Remarks says where over the square of similarities weights are not finite numbers of 32 bits, and where they are
+// negative, a sentence each.
+func (w Weights) Remarks() (out []string) {
+	for k, of := range []struct{ name, negative string }{
+		{"P+", "it pushes positives away there"}, {"P-", "it pulls negatives nearer there"},
+		{"T", "pull and push change places there"},
+	} {
+		var bad, negative region
+		for i := range side {
+			for j := range side {
+				sap, san := similarity(i), similarity(j)
+				var v [3]float64
+				v[0], v[1], v[2] = w.At(sap, san)
+				switch x := v[k]; {
+				case !(math.Abs(x) <= math.MaxFloat32):
+					bad.add(float64(float32(x)), sap, san)
+				case x < 0:
+					negative.add(x, sap, san)
+				}
+			}
+		}
+		if bad.count > 0 {
+			out = append(out, fmt.Sprintf("%s is %v at S_ap = %.3g, S_an = %.3g, and not finite at %.0f %% of all similarities, "+
+				"for %s", of.name, bad.value, bad.sap, bad.san, bad.percent(), bad))
+		}
+		if negative.count > 0 {
+			out = append(out, fmt.Sprintf("%s is negative at %.0f %% of all similarities, for %s: %s", of.name,
+				negative.percent(), negative, of.negative))
+		}
+	}
+	return out
+}
+
+// region is where on the square something holds: how often, between which similarities, and the first place.
+type region struct {
+	count           int
+	value, sap, san float64
+	low, high       [2]float64
+}
+
+func (r *region) add(value, sap, san float64) {
+	at := [2]float64{sap, san}
+	if r.count == 0 {
+		r.value, r.sap, r.san, r.low, r.high = value, sap, san, at, at
+	}
+	r.count++
+	for k, s := range at {
+		r.low[k], r.high[k] = min(r.low[k], s), max(r.high[k], s)
+	}
+}
+
+func (r *region) percent() float64 { return 100 * float64(r.count) / (side * side) }
+
+func (r region) String() string {
+	return fmt.Sprintf("S_ap from %.3g to %.3g and S_an from %.3g to %.3g", r.low[0], r.high[0], r.low[1], r.high[1])
+}
+
+// Implied is the loss L(S_ap, S_an) of a triplet alone whose gradient a rule is, or why there is none.
+type Implied struct {
+	// L are its values, less a constant, at Similarities, a row for each S_an; nil where there is no such loss.
+	L            []float64
+	Similarities []float64
+	// Curl is the largest ∂(T P₋)/∂S_ap + ∂(T P₊)/∂S_an, and Sap and San are where it is. With a loss it is 0: both are its
+	// mixed derivative, with opposite signs.
+	Curl, Sap, San float64
+}
+
+// Implied looks for the loss with ∂L/∂S_ap = −T P₊ and ∂L/∂S_an = T P₋, along the direction e^cos, or with euclidean
+// along e^euc, whose pull T P₊ is ∂L/∂‖f_a−f_p‖. It integrates along two paths; where they differ there is none. It is
+// an error if a weight is not finite.
+func (w Weights) Implied(euclidean bool) (Implied, error) {
+	const n = side - 1 // Midpoints, where no distance is 0.
+	out := Implied{L: make([]float64, n*n)}
+	for i := range n {
+		out.Similarities = append(out.Similarities, (similarity(i)+similarity(i+1))/2)
+	}
+	s := out.Similarities
+	var fault error
+	along := func(pull bool, sap, san float64) float64 {
+		positive, negative, triplet := w.At(sap, san)
+		v, at := negative*triplet, san
+		if pull {
+			v, at = -positive*triplet, sap
+		}
+		if euclidean {
+			v /= math.Sqrt(2 - 2*at)
+		}
+		if !(math.Abs(v) <= math.MaxFloat32) && fault == nil {
+			fault = fmt.Errorf("the weights are not finite at S_ap = %.3g, S_an = %.3g", sap, san)
+		}
+		return v
+	}
+	// step integrates between neighbors by Simpson's rule.
+	step := func(pull bool, i int, other float64) float64 {
+		at := func(x float64) float64 {
+			if pull {
+				return along(pull, x, other)
+			}
+			return along(pull, other, x)
+		}
+		return (s[i+1] - s[i]) / 6 * (at(s[i]) + 4*at((s[i]+s[i+1])/2) + at(s[i+1]))
+	}
+	second := make([]float64, n*n)
+	for k := 1; k < n; k++ { // Along the edges.
+		out.L[k] = out.L[k-1] + step(true, k-1, s[0])
+		second[k*n] = second[(k-1)*n] + step(false, k-1, s[0])
+	}
+	low, high, apart := 0.0, 0.0, 0.0
+	for j := 1; j < n; j++ {
+		out.L[j*n] = second[j*n]
+		for i := 1; i < n; i++ {
+			out.L[j*n+i] = out.L[(j-1)*n+i] + step(false, j-1, s[i])
+			second[j*n+i] = second[j*n+i-1] + step(true, i-1, s[j])
+		}
+	}
+	copy(second[:n], out.L[:n])
+	gap := func(i, j int) float64 { return out.L[j*n+i] - second[j*n+i] }
+	for j := 1; j < n; j++ {
+		for i := 1; i < n; i++ {
+			low, high = min(low, out.L[j*n+i]), max(high, out.L[j*n+i])
+			apart = max(apart, math.Abs(gap(i, j)))
+			h := s[1] - s[0]
+			curl := (gap(i, j) - gap(i-1, j) - gap(i, j-1) + gap(i-1, j-1)) / (h * h)
+			if math.Abs(curl) > math.Abs(out.Curl) {
+				out.Curl, out.Sap, out.San = curl, (s[i]+s[i-1])/2, (s[j]+s[j-1])/2
+			}
+		}
+	}
+	if apart > 2e-3*(high-low) {
+		out.L = nil
+	} else {
+		out.Curl, out.Sap, out.San = 0, 0, 0
+	}
+	return out, fault
+}
+
+// At returns the loss at similarities between the least and the largest, by linear interpolation.
+func (l Implied) At(sap, san float64) float64 {
+	n := len(l.Similarities)
+	place := func(s float64) (i int, share float64) {
+		x := (s - l.Similarities[0]) / (l.Similarities[1] - l.Similarities[0])
+		i = min(max(int(x), 0), n-2)
+		return i, min(max(x-float64(i), 0), 1)
+	}
+	i, x := place(sap)
+	j, y := place(san)
+	row := func(j int) float64 { return (1-x)*l.L[j*n+i] + x*l.L[j*n+i+1] }
+	return (1-y)*row(j) + y*row(j+1)
+}
