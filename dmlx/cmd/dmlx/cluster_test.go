@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,6 +46,9 @@ func TestReproduceOnSlurmDryRun(t *testing.T) {
 // With a Slurm the runs are submitted, and the command ends; with --wait it prints what came of it. The next submits
 // nothing.
 func TestTrainOnSlurm(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash, in which job scripts are written")
+	}
 	store := atWork(t)
 	bin := t.TempDir()
 	sbatch := filepath.Join(bin, "sbatch") // It trains at once what it is sent, as task 0, if it is to wait for it.
