@@ -126,6 +126,9 @@ func (e *evaluation) apply(node *node) {
 	if !found {
 		exceptions.Panicf("this operator is not supported: networks for images of timm, torchvision and transformers " +
 			"export with torch.onnx.export(…, dynamo=True, optimize=False)")
+	} else if from := since[node.op]; e.opset < from {
+		exceptions.Panicf("this operator is supported from opset %d on, and the file is of opset %d: export with "+
+			"opset_version=18 or later", from, e.opset)
 	}
 	for i := range op.inputs {
 		if e.in[i] == nil {

@@ -99,8 +99,11 @@ func fileOf(parts ...[]byte) []byte {
 	for _, p := range parts {
 		graph = append(graph, p...)
 	}
-	return bytesField(nil, 7, graph)
+	return bytesField(opsetOf(18), 7, graph)
 }
+
+// opsetOf writes the opset of a file.
+func opsetOf(version int) []byte { return bytesField(nil, 8, integer(nil, 2, version)) }
 
 var flat = nodeOf("Flatten", "images > f")
 
@@ -267,7 +270,7 @@ func TestRemarksAreLeftOut(t *testing.T) {
 	node := bytesField(text(text(text(text(nil, 1, "images"), 2, "f"), 4, "Flatten"), 6, secret), 9, pair)
 	value := bytesField(text(text(nil, 1, "f"), 3, secret), 4, pair)
 	graph := append(portOf(11, "images", float32Type, 0, 3, 8, 8), portOf(12, "f", float32Type, 0, 0)...)
-	n, err := Read(bytesField(nil, 7, bytesField(bytesField(graph, 13, value), 1, node)))
+	n, err := Read(bytesField(opsetOf(18), 7, bytesField(bytesField(graph, 13, value), 1, node)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,7 @@ type Network struct {
 	Notes []string
 
 	raw           []byte
+	opset         int
 	input, output string
 	nodes         []*node
 	tensors       map[string]*tensor
@@ -112,6 +113,18 @@ func Read(raw []byte) (n *Network, err error) {
 		switch x.number {
 		case 7:
 			return fields(x.data, graph)
+		case 8:
+			domain, version := textOf(x.data), 0
+			err := fields(x.data, func(x field) error {
+				if x.number == 2 {
+					version = int(int64(x.v))
+				}
+				return nil
+			})
+			if domain == "" || domain == "ai.onnx" {
+				n.opset = version
+			}
+			return err
 		case 14:
 			return fields(x.data, func(pair field) error {
 				if pair.number == 2 {
@@ -126,6 +139,9 @@ func Read(raw []byte) (n *Network, err error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if n.nodes != nil && (n.opset < oldest || n.opset > newest) {
+		return nil, fmt.Errorf("the file is of opset %d: want one from %d to %d, by opset_version=18", n.opset, oldest, newest)
 	}
 	for _, step := range []func() error{
 		func() error { return n.ports(inputs, outputs) }, n.check, func() error { return n.assign(order) },
@@ -177,7 +193,9 @@ func (n *Network) ports(inputs, outputs [][]byte) error {
 		return errors.New("not an ONNX file, or a graph without input or output")
 	}
 	var err error
-	n.output, _, err = parseValue(outputs[0])
+	if n.output, _, err = parseValue(outputs[0]); len(outputs) > 1 {
+		n.Notes = append(n.Notes, fmt.Sprintf("Of %d outputs the first, %.80q, is taken as the features.", len(outputs), n.output))
+	}
 	return err
 }
 
@@ -232,8 +250,15 @@ func (n *Network) assign(order []string) error {
 		}
 	}
 	isListed := map[string]bool{}
+	missing := 0
 	for _, name := range listed {
-		isListed[name] = true
+		if isListed[name] = true; n.tensors[name] == nil {
+			missing++
+		}
+	}
+	if missing > 0 && missing == len(listed) {
+		return fmt.Errorf("none of the %d metadata parameters, such as %.80q, names a tensor of the file, such as %.80q", missing,
+			listed[0], order[:min(1, len(order))])
 	}
 	paths := map[string]string{"/": "a tensor without letters"}
 	for _, name := range order {
@@ -261,6 +286,9 @@ func (n *Network) assign(order []string) error {
 		paths[path] = name
 	}
 	note := func(format string, args ...any) { n.Notes = append(n.Notes, fmt.Sprintf(format, args...)) }
+	if missing > 0 {
+		note("%d of the %d parameters that the file lists are not in it.", missing, len(listed))
+	}
 	if listed == nil {
 		note("The file does not list its parameters: all named tensors of float32 count as such.")
 	}

@@ -20,6 +20,20 @@ type operator struct {
 	apply  func(e *evaluation) *operand
 }
 
+// The opsets that are read; at later ones operators may mean something else. TestOperators compares all with ONNX
+// Runtime, at each opset that changed them.
+const (
+	oldest = 7
+	newest = 26
+)
+
+// since has the opset from which on an operator means what is computed here, of those that did not at first.
+var since = map[string]int{
+	"Min": 8, "Max": 8, "Expand": 8, "ConstantOfShape": 9, "Erf": 9, "Slice": 10, "Pad": 11, "Range": 11, "GatherND": 11,
+	"SplitToSequence": 11, "SequenceAt": 11, "HardSwish": 14, "CastLike": 15, "LayerNormalization": 17, "Resize": 18,
+	"Gelu": 20,
+}
+
 // Types of results, beside those of tensors.
 const (
 	never   = 0
@@ -47,7 +61,7 @@ func init() { // Not in the declaration, which would refer to itself.
 		"Cast":            {1, never, (*evaluation).cast},
 		"CastLike":        {2, never, (*evaluation).cast},
 		"Identity":        {1, never, first},
-		"Dropout":         {1, never, first},
+		"Dropout":         {1, never, (*evaluation).dropout},
 
 		"Conv":               image(2, (*evaluation).convolution),
 		"BatchNormalization": image(5, (*evaluation).batchNormalization),
@@ -59,8 +73,7 @@ func init() { // Not in the declaration, which would refer to itself.
 		"LayerNormalization": plain(2, never, (*evaluation).layerNormalization),
 		"LpNormalization":    plain(1, never, (*evaluation).lpNormalization),
 		"Softmax": plain(1, never, func(e *evaluation, x *Node) *Node {
-			axis := e.axis(-1, x.Rank())
-			return e.exactly(x, func(x *Node) *Node { return Softmax(x, axis) })
+			return e.exactly(x, func(x *Node) *Node { return Softmax(x, e.softmaxAxes(x.Rank())...) })
 		}),
 		"MatMul": plain(2, never, (*evaluation).matMul),
 		"Gemm":   plain(2, never, (*evaluation).gemm),
@@ -123,7 +136,8 @@ var unary = map[string]func(e *evaluation, x *Node) *Node{
 	"Softplus": of(func(x *Node) *Node { return Add(MaxScalar(x, 0), Log1P(Exp(Neg(Abs(x))))) }),
 	"Clip": func(e *evaluation, x *Node) *Node {
 		low, high := e.node.float("min", math.Inf(-1)), e.node.float("max", math.Inf(1))
-		return clipped(x, e.scalar(1, low), e.scalar(2, high))
+		low, high = e.scalar(1, low), e.scalar(2, high)
+		return clipped(x, min(low, high), high) // Where low is above high, all is high.
 	},
 	"HardSwish": of(func(x *Node) *Node { return Mul(x, clipped(AddScalar(MulScalar(x, 1.0/6), 0.5), 0, 1)) }),
 	"HardSigmoid": func(e *evaluation, x *Node) *Node {
@@ -141,6 +155,25 @@ var arithmetic = map[string]func(a, b *Node) *Node{
 var reductions = map[string]func(x *Node, axes ...int) *Node{
 	"ReduceMean": ReduceMean, "ReduceSum": ReduceSum, "ReduceMax": ReduceMax,
 	"ReduceL2": func(x *Node, axes ...int) *Node { return Sqrt(ReduceSum(Square(x), axes...)) },
+}
+
+// softmaxAxes returns the axes of a softmax: one since opset 13, and before that all from one on.
+func (e *evaluation) softmaxAxes(rank int) []int {
+	if e.opset >= 13 {
+		return []int{e.axis(-1, rank)}
+	}
+	var axes []int
+	for a := e.axis(1, rank); a < rank; a++ {
+		axes = append(axes, a)
+	}
+	return axes
+}
+
+func (e *evaluation) dropout() *operand {
+	if e.scalar(2, 0) != 0 {
+		exceptions.Panicf("in training mode: export model.eval()")
+	}
+	return e.in[0]
 }
 
 func (e *evaluation) shape() *operand {
@@ -306,6 +339,15 @@ func (e *evaluation) convolution(images *Node) *Node {
 
 func (e *evaluation) batchNormalization(x *Node) *Node {
 	v := e.node.in
+	if e.node.integer("training_mode", 0) != 0 || len(e.node.out) > 1 || e.node.integer("spatial", 1) != 1 {
+		exceptions.Panicf("in training mode, of the batch's own averages: export model.eval(), which can be trained, too")
+	}
+	for _, name := range v[3:5] {
+		if e.tensors[name] == nil {
+			exceptions.Panicf("computes its running average %.80q, as the older exporter merges equal tensors: export with "+
+				"dynamo=True, optimize=False", name)
+		}
+	}
 	p := backbone.BatchNormalization{Weight: e.plain(e.in[1]), Bias: e.plain(e.in[2]), Mean: e.variable(v[3]),
 		Variance: e.variable(v[4]), Trained: e.trains(v[1]) || e.trains(v[2]),
 		Epsilon: e.node.float("epsilon", backbone.Epsilon), Momentum: 1 - e.node.float("momentum", 0.9)}
