@@ -2,6 +2,7 @@ package dmlx
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -16,8 +17,8 @@ import (
 //
 // In a rule's name a part in brackets is a formula (see package formula): "cos/[1-Sap, San]/[max(0, San-Sap+0.5)]". It
 // reads the similarities Sap and San and the distances Dap and Dan of a triplet, the [Numbers], and numbers of its own,
-// whose values follow it: "[sigmoid(k*(San-Sap)), k=4]". mean(x, y) is the mean of x over 𝒫 of Eq. 12 if x reads Rap, or
-// over 𝒩 if it reads Ran, and y where that set is empty. Its canonical text is the part's name.
+// whose values follow it: "[sigmoid(k*(San-Sap)), k=4]". mean(x, y) is the mean of x over 𝒫 of Eq. 12 if x reads Rap,
+// or over 𝒩 if it reads Ran, and y where that set is empty. Its canonical text is the part's name.
 
 // PairFormula returns the pair weight of two formulas, P₊ and P₋: "1-Sap, San". An error is a [formula.Error].
 func PairFormula(text string) (PairWeight, error) {
@@ -235,6 +236,24 @@ func (w *writer) mean(e *formula.Expr) *Node {
 		inside.row = r
 		return inside.node(e.Args[0])
 	}, w.like(w.Sap, w.node(e.Args[1])))
+}
+
+// LaTeX returns the equations of the rule's weights and mask in LaTeX, and the values of the formulas' own numbers.
+func (r Rule) LaTeX() (out []string) {
+	r = r.WithDefaults()
+	sides := []string{"P_{+}=", "P_{-}=", "T=", `P_{+}=0\;\mathrm{for}\;`}
+	for _, p := range []part{r.Pair.part, r.Triplet.part, r.Mask.part} {
+		formulas, own := formula.Labels("[" + p.text + "]")
+		for _, of := range formulas {
+			out, sides = append(out, sides[0]+of), sides[1:]
+		}
+		for _, x := range own {
+			if !slices.Contains(out, x) {
+				out = append(out, x)
+			}
+		}
+	}
+	return out
 }
 
 // Bound returns the rule's weights as formulas with its numbers. It is an error if one is a function without them.

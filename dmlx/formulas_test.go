@@ -5,12 +5,14 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
@@ -156,7 +158,8 @@ func TestOwnNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if with, err := r.WithOptions("k=2&tau=3"); err != nil || with.Name() != "cos/con/[sigmoid(k*(San-Sap)), k=2]" ||
-		r.Name() != "cos/con/[sigmoid(k*(San-Sap)), k=4]" || fmt.Sprint(with.Numbers(), r.UsedOptions()) != "map[k:2] [k skip-duplicates sum]" {
+		r.Name() != "cos/con/[sigmoid(k*(San-Sap)), k=4]" ||
+		fmt.Sprint(with.Numbers(), r.UsedOptions()) != "map[k:2] [k skip-duplicates sum]" {
 		t.Errorf("%s, %s, %v, %v: %v", r, with, with.Numbers(), r.UsedOptions(), err)
 	}
 }
@@ -164,13 +167,14 @@ func TestOwnNumbers(t *testing.T) {
 func TestRefusedParts(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"cos/[1-Spa, San]/con":                 "pair weight [1-Spa, San] at character 3: no variable Spa; did you mean Sap?",
-		"cos/[1-Sap]/con":                      "two formulas, P+ and P-, not 1",
-		"cos/con/[San > Sap]":                  "triplet weight [San > Sap] at character 5: want a number here, not a condition",
-		"cos/con/con+[San]":                    "mask [San] at character 1: want a condition",
-		"cos/con/[San":                         "closing ]",
-		"cos/con/[San]?k=2":                    "no option",
-		"cos/lin/con?beta=5":                   "beta has no effect, since no part of the rule uses it: of the parts with a name, sig, sig-ms do",
+		"cos/[1-Spa, San]/con": "pair weight [1-Spa, San] at character 3: no variable Spa; did you mean Sap?",
+		"cos/[1-Sap]/con":      "two formulas, P+ and P-, not 1",
+		"cos/con/[San > Sap]":  "[San > Sap] at character 5: want a number here, not a condition",
+		"cos/con/con+[San]":    "mask [San] at character 1: want a condition",
+		"cos/con/[San":         "closing ]",
+		"cos/con/[San]?k=2":    "no option",
+		"cos/lin/con?beta=5": "beta has no effect, since no part of the rule uses it: of the parts with a name, sig, " +
+			"sig-ms do",
 		"cos-orth/lin/con?tau=2":               "cos, cir do",
 		"cos/con/[San]?tau=2":                  "tau has no effect",
 		"cos/con/con?keep-length":              "euc-orth, cos-orth do",
@@ -189,4 +193,50 @@ func TestRefusedParts(t *testing.T) {
 			t.Errorf("%s is read as %s (%v)", name, r, err)
 		}
 	}
+}
+
+// A step of a linear layer by the paper's best rule, by name and as formulas, one after the other.
+func BenchmarkStep(b *testing.B) {
+	const batch, features, dim = 112, 512, 128
+	e := dissect.Sample(28, 4, features, 0.9, 7)
+	w := dissect.Sample(1, dim, features, 1, 8) // [dim, features]
+	named, err := dmlx.ParseRule("cos-orth/sig-ms/cir")
+	if err != nil {
+		b.Fatal(err)
+	}
+	written, err := dmlx.ParseRule("cos-orth/[" + named.Pair.Formula() + "]/[" + named.Triplet.Formula() + "]")
+	if err != nil {
+		b.Fatal(err)
+	}
+	choice, err := backend.Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var least [2]time.Duration
+	var steps [2]*Exec
+	for i, r := range []dmlx.Rule{named, written} {
+		if steps[i], err = NewExec(choice.Backend, func(w, x, labels *Node) *Node {
+			f, _ := dmlx.Surgery(MatMul(x, Transpose(w, 0, 1)), labels, r)
+			return Sub(w, MulScalar(Gradient(ReduceAllSum(f), w)[0], 0.1))
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	weights, x := tensors.FromFlatDataAndDimensions(w.Values, dim, features), tensors.FromFlatDataAndDimensions(e.Values,
+		batch, features)
+	for b.Loop() {
+		for i, step := range steps {
+			begin := time.Now()
+			out, err := step.Call(weights, x, e.Labels)
+			if err != nil {
+				b.Fatal(err)
+			}
+			out[0].MustFinalizeAll()
+			if took := time.Since(begin); least[i] == 0 || took < least[i] {
+				least[i] = took
+			}
+		}
+	}
+	b.ReportMetric(float64(least[0].Microseconds()), "named-µs")
+	b.ReportMetric(float64(least[1])/float64(least[0]), "formula/named")
 }

@@ -183,8 +183,8 @@ func (r *Rule) readOptions(text string) error {
 		users := usersOf(Directions, key, func(d Direction) (string, part) { return d.Name, d.part })
 		users = append(users, usersOf(PairWeights, key, func(p PairWeight) (string, part) { return p.Name, p.part })...)
 		users = append(users, usersOf(TripletWeights, key, func(t TripletWeight) (string, part) { return t.Name, t.part })...)
-		return fmt.Errorf("%s has no effect, since no part of the rule uses it: of the parts with a name, %s do; leave it out",
-			key, strings.Join(users, ", "))
+		return fmt.Errorf("%s has no effect, since no part of the rule uses it: of the parts with a name, %s do; leave it "+
+			"out", key, strings.Join(users, ", "))
 	}
 	return nil
 }

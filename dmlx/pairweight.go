@@ -45,8 +45,9 @@ var (
 	// PairSigMS is P^sig-ms (Eq. 13): P^sig with m₊ and m₋ for the 1 in the denominators, the means of
 	// exp(α(S_ap−R_ap^i)) over 𝒫 and of exp(−β(S_an−R_an^j)) over 𝒩; 1 for an empty set.
 	PairSigMS = PairWeight{Name: "sig-ms", Of: sigMS,
-		part: known("alpha", "beta", "epsilon", "lambda").means("1/(mean(exp(alpha*(Sap-Rap)), 1)+exp(alpha*(Sap-lambda))), " +
-			"1/(mean(exp(-beta*(San-Ran)), 1)+exp(-beta*(San-lambda)))")}
+		part: known("alpha", "beta", "epsilon", "lambda").means(
+			"1/(mean(exp(alpha*(Sap-Rap)), 1)+exp(alpha*(Sap-lambda))), " +
+				"1/(mean(exp(-beta*(San-Ran)), 1)+exp(-beta*(San-lambda)))")}
 	// PairWeights lists the pair weights that have a name, those of the paper's Table 3 first.
 	PairWeights = []PairWeight{PairCon, PairEuc, PairLin, PairLinMS, PairSig, PairSigMS}
 )

@@ -1,7 +1,7 @@
 // Package formula reads weights of a rule that are written as formulas of a triplet's similarities, such as
-// "max(0, San-Sap+0.5)". A formula is parsed once, by go/parser with a whitelist of what it may contain. Its tree has one
-// walk for each use: values ([Expr.Value]), canonical text, Python for PyTorch and JAX, and LaTeX ([Expr.Text]), and a
-// graph of GoMLX, which package dmlx builds.
+// "max(0, San-Sap+0.5)". A formula is parsed once, by go/parser with a whitelist of what it may contain. Its tree has
+// one walk for each use: values ([Expr.Value]), canonical text, Python for PyTorch and JAX, and LaTeX ([Expr.Text]),
+// and a graph of GoMLX, which package dmlx builds.
 package formula
 
 import (
@@ -86,7 +86,8 @@ type reader struct {
 }
 
 func (r *reader) fail(at int, format string, args ...any) error {
-	return errs.Invalid(&Error{r.text, utf8.RuneCountInString(r.text[:min(at, len(r.text))]), fmt.Sprintf(format, args...)})
+	at = min(at, len(r.text))
+	return errs.Invalid(&Error{r.text, utf8.RuneCountInString(r.text[:at]), fmt.Sprintf(format, args...)})
 }
 
 // Parse reads formulas of the given kinds, and then the parameters of their own: "sigmoid(k*(San-Sap)), k=4". They may
@@ -257,7 +258,7 @@ func (r *reader) expr(tree ast.Expr, base int, kind Kind, depth int, in *string)
 			return nil, r.fail(at, "want a function by its name: %s", strings.Join(Functions, ", "))
 		}
 		if op, args = f.Name, t.Args; !slices.Contains(Functions, op) {
-			return nil, r.fail(at, "no function %s; %s", op, errs.ThereAre(op, Functions))
+			return nil, r.fail(at, "no function %s%s", op, didYouMean(op, Functions))
 		}
 		if (op == "min" || op == "max") && len(args) > 2 { // max(a, b, c) is max(max(a, b), c).
 			last := len(args) - 1
@@ -296,6 +297,14 @@ func (r *reader) expr(tree ast.Expr, base int, kind Kind, depth int, in *string)
 	return out, nil
 }
 
+// didYouMean ends an error about a name with the nearest of those that there are, or with all.
+func didYouMean(name string, known []string) string {
+	if near := errs.Nearest(name, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ": want " + strings.Join(known, ", ")
+}
+
 // name is a variable or a parameter.
 func (r *reader) name(name string, at int, kind Kind, in *string) (*Expr, error) {
 	known := slices.Concat(Variables, r.parameters)
@@ -306,8 +315,8 @@ func (r *reader) name(name string, at int, kind Kind, in *string) (*Expr, error)
 	case operators[name] != nil:
 		return nil, r.fail(at, "%s is a function: want %s(…)", name, name)
 	case !slices.Contains(known, name) && (r.parameters != nil || !isLower(name)):
-		return nil, r.fail(at, "no variable %s; %s; a number of your own follows the formula, as %s=1", name,
-			errs.ThereAre(name, known), strings.ToLower(name))
+		return nil, r.fail(at, "no variable %s%s", name, didYouMean(name, append(known,
+			"or a number of its own behind it, as k=4")))
 	case name == "Rap" || name == "Ran":
 		if in == nil {
 			return nil, r.fail(at, "%s stands inside of a mean alone, as mean(Sap-Rap, 0)", name)

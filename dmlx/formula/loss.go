@@ -44,8 +44,8 @@ func (w Weights) Remarks() (out []string) {
 			}
 		}
 		if bad.count > 0 {
-			out = append(out, fmt.Sprintf("%s is %v at S_ap = %.3g, S_an = %.3g, and not finite at %.0f %% of all similarities, "+
-				"for %s", of.name, bad.value, bad.sap, bad.san, bad.percent(), bad))
+			out = append(out, fmt.Sprintf("%s is %v at S_ap = %.3g, S_an = %.3g, and not finite at %.0f %% of all "+
+				"similarities, for %s", of.name, bad.value, bad.sap, bad.san, bad.percent(), bad))
 		}
 		if negative.count > 0 {
 			out = append(out, fmt.Sprintf("%s is negative at %.0f %% of all similarities, for %s: %s", of.name,
@@ -84,8 +84,8 @@ type Implied struct {
 	// L are its values, less a constant, at Similarities, a row for each S_an; nil where there is no such loss.
 	L            []float64
 	Similarities []float64
-	// Curl is the largest ∂(T P₋)/∂S_ap + ∂(T P₊)/∂S_an, and Sap and San are where it is. With a loss it is 0: both are its
-	// mixed derivative, with opposite signs.
+	// Curl is the largest ∂(T P₋)/∂S_ap + ∂(T P₊)/∂S_an, and Sap and San are where it is. With a loss it is 0: both are
+	// its mixed derivative, with opposite signs.
 	Curl, Sap, San float64
 }
 

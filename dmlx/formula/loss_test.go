@@ -13,8 +13,8 @@ func weightsOf(t *testing.T, pair, triplet, mask string) (w Weights) {
 		text  string
 		kinds []Kind
 		to    []**Expr
-	}{{pair, []Kind{IsNumber, IsNumber}, []**Expr{&w.Positive, &w.Negative}}, {triplet, []Kind{IsNumber}, []**Expr{&w.Triplet}},
-		{mask, []Kind{IsCondition}, []**Expr{&w.Mask}}} {
+	}{{pair, []Kind{IsNumber, IsNumber}, []**Expr{&w.Positive, &w.Negative}},
+		{triplet, []Kind{IsNumber}, []**Expr{&w.Triplet}}, {mask, []Kind{IsCondition}, []**Expr{&w.Mask}}} {
 		if p.text == "" {
 			continue
 		}
@@ -85,15 +85,15 @@ func TestRemarks(t *testing.T) {
 	for _, c := range []struct{ pair, triplet, want string }{
 		{"1, 1", "0.5", ""},
 		{"1-Sap, max(San, 0)", "sigmoid(9*San)", ""},
-		{"log(1-Sap), 1", "1", "P+ is -Inf at S_ap = 1, S_an = -1, and not finite at 2 % of all similarities, for S_ap from 1 " +
-			"to 1 and S_an from -1 to 1|P+ is negative at 46 % of all similarities, for S_ap from 0.05 to 0.95 and S_an from -1 " +
-			"to 1: it pushes positives away there"},
-		{"1, San", "1", "P- is negative at 49 % of all similarities, for S_ap from -1 to 1 and S_an from -1 to -0.05: it pulls " +
-			"negatives nearer there"},
+		{"log(1-Sap), 1", "1", "P+ is -Inf at S_ap = 1, S_an = -1, and not finite at 2 % of all similarities, for S_ap " +
+			"from 1 to 1 and S_an from -1 to 1|P+ is negative at 46 % of all similarities, for S_ap from 0.05 to 0.95 and " +
+			"S_an from -1 to 1: it pushes positives away there"},
+		{"1, San", "1", "P- is negative at 49 % of all similarities, for S_ap from -1 to 1 and S_an from -1 to -0.05: " +
+			"it pulls negatives nearer there"},
 		{"1, 1", "where(Sap > 0.97, sqrt(-2), 1)", "T is NaN at S_ap = 1, S_an = -1, and not finite at 2 % of all " +
 			"similarities, for S_ap from 1 to 1 and S_an from -1 to 1"},
-		{"1, 1", "exp(80*(San-Sap))", "T is +Inf at S_ap = -1, S_an = 0.15, and not finite at 10 % of all similarities, for S_ap from -1 to " +
-			"-0.15 and S_an from 0.15 to 1"}, // Of 32 bits: beyond exp(88.7).
+		{"1, 1", "exp(80*(San-Sap))", "T is +Inf at S_ap = -1, S_an = 0.15, and not finite at 10 % of " +
+			"all similarities, for S_ap from -1 to -0.15 and S_an from 0.15 to 1"}, // Of 32 bits: beyond exp(88.7).
 	} {
 		if got := strings.Join(weightsOf(t, c.pair, c.triplet, "").Remarks(), "|"); got != c.want {
 			t.Errorf("[%s] [%s]: %s\nwant %s", c.pair, c.triplet, got, c.want)

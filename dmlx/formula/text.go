@@ -17,8 +17,8 @@ const (
 	LaTeX
 )
 
-// operator is a function or an operator: the kinds that it takes and gives, its value, and how it is written, where that
-// is not a call by its name.
+// operator is a function or an operator: the kinds that it takes and gives, its value, and how it is written, where
+// that is not a call by its name.
 type operator struct {
 	takes string
 	gives Kind
@@ -133,15 +133,15 @@ func init() {
 }
 
 // Functions lists the functions that a formula may call.
-var Functions = []string{"exp", "log", "sqrt", "abs", "min", "max", "pow", "sigmoid", "softplus", "tanh", "relu", "where",
-	"mean"}
+var Functions = []string{"exp", "log", "sqrt", "abs", "min", "max", "pow", "sigmoid", "softplus", "tanh", "relu",
+	"where", "mean"}
 
 // format returns a number as it is written.
 func format(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // Text returns the formula in a language. name returns how a variable or a parameter is called there, nil for its own
-// name, and for the usual symbol in LaTeX; inMean says whether it stands inside of a mean, where a variable has a row for each anchor. Python computes on
-// arrays like s_ap, so what would be a number alone becomes one by full_like.
+// name, and for the usual symbol in LaTeX; inMean says whether it stands inside of a mean, where a variable has a row
+// for each anchor. Python computes on arrays like s_ap, so what would be a number alone becomes one by full_like.
 func (e *Expr) Text(l Language, name func(name string, inMean bool) string) string {
 	if name == nil {
 		name = func(name string, _ bool) string { return name }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -295,7 +296,7 @@ func orWhy(f *figures.Figure, err error) figures.Output {
 // withoutParameter returns an objective without a parameter in its name, and the parameters that it uses.
 func withoutParameter(o objectives.Objective, name string) (objectives.Objective, map[string]float64) {
 	numbers := map[string]float64{}
-	if r, err := dmlx.ParseRule(o.Rule); err == nil && o.IsRule() { // One of the user's own cannot be parsed.
+	if r, err := dmlx.ParseRecorded(o.Rule); err == nil && o.IsRule() { // One of the user's own cannot be parsed.
 		numbers = r.Numbers()
 	} else if l, err := losses.Parse(o.Loss); err == nil && !o.IsRule() {
 		for _, p := range l.Parameters() {
@@ -304,6 +305,7 @@ func withoutParameter(o objectives.Objective, name string) (objectives.Objective
 			}
 		}
 	}
+	o.Rule = regexp.MustCompile(`(, `+regexp.QuoteMeta(name)+`)=[^,\]]+`).ReplaceAllString(o.Rule, "$1") // Of a formula.
 	for _, text := range []*string{&o.Rule, &o.Loss} {
 		body, options, _ := strings.Cut(*text, "?")
 		*text = query.Join(body, slices.DeleteFunc(strings.Split(options, "&"), func(option string) bool {

@@ -218,6 +218,8 @@ func TestOverParameters(t *testing.T) {
 			of("cos/sig-ms/con?beta=5", 0.1)}, []string{
 			"Recall@1 over α. cos/sig-ms/con?beta=5 at 1: 10.0; cos/sig-ms/con?beta=5 at 2: 10.0.",
 			"Recall@1 over β. cos/sig-ms/con?alpha=1 at 5: 10.0; cos/sig-ms/con?alpha=1 at 10: 10.0."}},
+		{[]runs.Spec{of("cos/con/[k*San, k=2]", 0.1), of("cos/con/[k*San, k=3]", 0.1)}, []string{
+			"Recall@1 over k. cos/con/[k*San, k] at 2: 10.0; cos/con/[k*San, k] at 3: 10.0."}},
 	} {
 		if got := over(c.specs...); !slices.Equal(got, c.want) {
 			t.Errorf("%q\nwant %q", got, c.want)

@@ -21,8 +21,9 @@ func TestStepByStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := append(Rules([]string{"euc", "cos"}, []string{"con"}, []string{"con"}), "cos-orth/[1-Sap, k*San, k=2]/con", "loss ms")
-	if want := []string{"euc/con/con", "cos/con/con", "cos-orth/[1-Sap, k*San, k=2]/con", "loss ms"}; !slices.Equal(rules, want) {
+	const written = "cos-orth/[1-Sap, k*San, k=2]/con"
+	rules := append(Rules([]string{"euc", "cos"}, []string{"con"}, []string{"con"}), written, "loss ms")
+	if want := []string{"euc/con/con", "cos/con/con", written, "loss ms"}; !slices.Equal(rules, want) {
 		t.Errorf("rules %q, want %q", rules, want)
 	}
 	cells, err := Specify(p, OnBothSets(p, rules...), []uint64{1, 2, 3})

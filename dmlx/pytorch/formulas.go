@@ -58,8 +58,8 @@ func written(kind, name string, l *formula.List) Part {
 	return Part{kind, name, "P+ = 0 where " + equation(0), code + "w_p = where(" + texts[0] + ", 0, w_p)"}
 }
 
-// pythonName is how the code of a module calls a variable or a number of a formula. A number of its own is an argument of
-// the module; one of several letters ends with _, so that it is no word of Python nor a method of modules.
+// pythonName is how the code of a module calls a variable or a number of a formula. A number of its own is an argument
+// of the module; one of several letters ends with _, so that it is no word of Python nor a method of modules.
 func pythonName(name string, inMean bool) string {
 	switch name {
 	case "Sap", "San", "Dap", "Dan":

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -101,13 +102,13 @@ type Provenance struct {
 // String returns the preset, the data, the seeds, the backends, machines and dates of the runs, and the bundled files
 // that they come from with their digests.
 func (p Provenance) String() string {
-	var sets, seeds, bundles []string
-	bundled := 0
+	var sets, seeds, bundles, elsewhere []string
+	bundled, here := 0, false
 	for _, r := range p.Results {
 		seeds = runs.AddNew(seeds, fmt.Sprint(r.Spec.Seed))
 		if r.Bundled {
 			bundled++
-			bundles = runs.AddNew(bundles, r.Bundle)
+			bundles, elsewhere = runs.AddNew(bundles, r.Bundle), runs.AddNew(elsewhere, r.BackendText()+r.Machine)
 		}
 	}
 	for _, data := range p.Data {
@@ -121,6 +122,12 @@ func (p Provenance) String() string {
 	if bundled > 0 {
 		line += fmt.Sprintf(" · %d of %d runs bundled with the program (%s)", bundled, p.Runs,
 			strings.Join(bundles, ", "))
+	}
+	for _, r := range p.Results {
+		here = here || bundled > 0 && !slices.Contains(elsewhere, r.BackendText()+r.Machine)
+	}
+	if here {
+		line += " · bundled runs are from another machine or backend, which rounds differently: --no-bundled trains them here"
 	}
 	if p.Missing > 0 {
 		line += fmt.Sprintf(" · %d of %d runs not trained yet", p.Missing, p.Runs)

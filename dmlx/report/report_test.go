@@ -89,3 +89,20 @@ func TestStored(t *testing.T) {
 		t.Errorf("the settings %q", settings)
 	}
 }
+
+// Rows of two machines in one table are said to be so.
+func TestProvenanceOfTwoMachines(t *testing.T) {
+	t.Parallel()
+	bundled := &runs.Result{Bundled: true, Machine: "there", Backend: "go"}
+	const note = "--no-bundled trains them here"
+	for _, c := range []struct {
+		beside *runs.Result
+		want   bool
+	}{{&runs.Result{Machine: "here", Backend: "go"}, true}, {&runs.Result{Machine: "there", Backend: "go"}, false},
+		{&runs.Result{Bundled: true, Machine: "here", Backend: "go"}, false}} {
+		p := Provenance{Runs: 2, Results: []*runs.Result{bundled, c.beside}}
+		if got := strings.Contains(p.String(), note); got != c.want {
+			t.Errorf("%v: %s", c.want, p)
+		}
+	}
+}

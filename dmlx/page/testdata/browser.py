@@ -105,7 +105,27 @@ def story(page):
     assert jumps and max(jumps) < 0.2, f"labels of step 7's contours stand on jumps of {jumps}"
 
 
+def formulas(page):
+    side = page.locator("#bench .side").first
+    side.locator("input[name=numbers]").fill("m=0.5")
+    typed = side.locator("input[name=triplet]")
+    typed.fill("max(0, San-Sap+m)")
+    until(page, "() => Bench.a.name.endsWith('/[max(0, San-Sap+m), m=0.5]')", "a typed formula is not drawn")
+    typed.fill("max(0, San-Spa)")
+    until(page, "() => Bench.a.formulas.faults.triplet.textContent === ' '.repeat(11) + '▲no variable Spa; did you mean Sap?'", "a fault is not under its character")
+    typed.fill("log(Sap-0.9)")
+    until(page, "() => /not finite/.test(Bench.a.problemLine.textContent) && /T is NaN/.test(Bench.a.formulas.remarks.textContent)", "weights that are not finite are not said")
+    assert page.locator("#bench .card.stale:visible").count() == 3, "the diagram does not show where weights are not finite"
+    example = "cos/[1, 1]/[pow(sigmoid(k*(San-Sap)), g), k=4, g=2]"
+    side.locator("select[name=example]").select_option(example)
+    until(page, f"() => Bench.a.name === {json.dumps(example)} && /^No loss|^The loss/.test(Bench.a.formulas.remarks.textContent)", "an example is not drawn")
+    until(page, "() => Bench.a.formulas.inputs.numbers.value === 'k=4, g=2'", "an example is not shown in the fields")
+    side.get_by_role("button", name="Undo").click()
+    until(page, "() => Bench.a.name.includes('log(Sap-0.9)')", "nothing is undone")
+
+
 def controls(page):
+    formulas(page)
     side = page.locator("#bench .side").first
     for name, value, want in [("direction", "euc-orth", "euc-orth/lin/cir?tau=4"), ("pair", "sig-ms", "euc-orth/sig-ms/cir?tau=4"),
                               ("triplet", "cos", "euc-orth/sig-ms/cos?tau=4"), ("mask", "sc1", "euc-orth/sig-ms/cos+sc1?tau=4")]:
@@ -479,7 +499,7 @@ def together(browser):
         if view:  # A frame is as high as its page, and the notebook around it scrolls: its place is that of the window here.
             page.evaluate("() => { document.documentElement.style.overflow = 'auto'; }")
         page.locator("#workbench").scroll_into_view_if_needed()
-        found = page.evaluate(MOVES, "#bench .side select:not([name=alias]), #bench .side input[type=range], #bench .cards select, #bench .cards input, #bench .cards button.action, #learn :is(select, input, button.action)")
+        found = page.evaluate(MOVES, "#bench .side select:not([name=alias], [name=example]), #bench .side input[type=range], #bench .cards select, #bench .cards input, #bench .cards button.action, #learn :is(select, input, button.action)")
         page.evaluate("() => { Bench.batchFold.open = true; }")
         found += page.evaluate(MOVES, "#bench .batch select, #bench .batch > .rule input[type=range]")
         told[f"{width} × {height}{view}"] = len(found)

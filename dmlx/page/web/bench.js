@@ -47,7 +47,8 @@ class Side {
       this.switches[s.name] = c.box;
       return c.root;
     });
-    this.ruleControls = el("div.rule", {}, named.root, ...Object.values(this.parts).map((c) => c.root), ...Object.values(this.sliders).map((s) => s.root),
+    this.formulas = new Formulas(this, about.examples);
+    this.ruleControls = el("div.rule", {}, named.root, ...Object.values(this.parts).map((c) => c.root), this.formulas.root, ...Object.values(this.sliders).map((s) => s.root),
       el("details", {}, el("summary", {}, "What these parts do"), this.help), el("details", {}, el("summary", {}, "Conventions"), ...checks));
     this.lossChoice = choice({label: "loss", name: "loss", value: this.loss.name, options: about.losses.map((l) => [l.name, l.title]), on: (v) => { this.setLoss(v, {}); this.changed(); }});
     this.lossParameters = el("div.rule");
@@ -55,7 +56,7 @@ class Side {
     this.lossControls = el("div.rule", {hidden: true}, this.lossChoice.root, this.lossParameters, this.lossAbout);
     this.problemLine = el("p.problem", {role: "alert"});
     this.copies = {};
-    const copies = [["name", "Copy name"], ["literal", "Copy Go"], ["command", "Copy command"]].map(([key, text]) =>
+    const copies = [["name", "Copy name"], ["literal", "Copy Go"], ["command", "Copy command"], ["pytorch", "Copy PyTorch"], ["jax", "Copy JAX"], ["latex", "Copy LaTeX"]].map(([key, text]) =>
       this.copies[key] = button(text, (e) => this.copyPart(key, e.currentTarget)));
     this.root = el("section.side", {"aria-label": this.letter === "a" ? "Rule or loss" : "Rule or loss to compare with"}, this.heading, el("div.name", {}, this.input),
       this.ruleControls, this.lossControls, el("details", {}, el("summary", {}, "Copy"), el("div.buttons", {}, ...copies)), this.problemLine);
@@ -97,8 +98,8 @@ class Side {
       const p = await this.bench.engine.call("parse", isLoss ? {loss: text.replace(/^loss:/, "")} : {rule: text});
       this.kind = p.kind;
       if (p.kind === "rule") {
-        this.rule = {...p.rule, mask: p.rule.mask || "", options: {...this.rule.options, ...p.rule.options}};
-        for (const key of Object.keys(this.parts)) this.parts[key].set(this.rule[key]);
+        this.rule = {...p.rule, options: {...this.rule.options, ...p.rule.options}};
+        this.take({...p.rule, mask: p.rule.mask || ""});
         for (const [name, s] of Object.entries(this.sliders)) s.set(this.rule.options[name]);
         for (const [name, box] of Object.entries(this.switches)) box.checked = Boolean(this.rule.options[name]);
       } else {
@@ -111,6 +112,11 @@ class Side {
       if (first) await this.changed();
       this.fail(error.message, !first);
     }
+  }
+
+  // take sets some parts of the rule.
+  take(parts) {
+    for (const key of Object.keys(this.parts)) if (key in parts) { this.rule[key] = parts[key]; this.parts[key].set(parts[key]); }
   }
 
   // changed asks for new numbers. While a slider moves, the color scales stay.
@@ -139,6 +145,8 @@ class Side {
     try {
       const p = await this.bench.engine.call("parse", this.subject);
       this.parsed = p;
+      this.formulas.show(p);
+      if (p.kind === "rule") for (const [name, s] of Object.entries(this.sliders)) s.enable(p.uses.includes(name));
       for (const [key, b] of Object.entries(this.copies)) b.disabled = !p[key]; // A part of the user's own has no code here.
     } catch { this.parsed = null; }
     this.bench.remember();
@@ -172,7 +180,7 @@ class Side {
     if (letter === "b" && !state.compare) return;
     const want = (part) => wanted.length === 0 || wanted.includes(part), grid = {...subject, low: state.low, high: 1};
     const ask = {
-      batch: () => engine.latest(`batch${letter}`, "compute", {...subject, ...this.batch}),
+      batch: () => engine.latest(`batch${letter}`, "compute", {...subject, ...this.batch}).catch((error) => ({error})),
       lone: () => {
         const lone = triplet(state.triplet);
         if (this.kind === "loss") delete lone.triplets; // A loss finds its own.
@@ -191,14 +199,17 @@ class Side {
       const got = await Promise.all(parts.map((part) => ask[part]()));
       if (!got.some(Boolean)) return;
       // What is null comes with a newer call, which is under way.
-      parts.forEach((part, i) => { this.numbers[part] = got[i] || this.numbers[part]; });
+      const failed = got[parts.indexOf("batch")]?.error; // The diagram shows where weights are not finite.
+      parts.forEach((part, i) => { this.numbers[part] = (part === "batch" && failed ? null : got[i]) || this.numbers[part]; });
       const {batch, lone, diagram} = this.numbers;
+      if (failed && !(batch && lone && diagram)) throw failed;
       if (!batch || !lone || !diagram) return;
       this.result = batch;
       this.name = batch.name;
       if (document.activeElement !== this.input) this.input.value = batch.name;
       this.show();
-      this.fail(lone.error?.message || diagram.error?.message || batch.onS || "");
+      this.fail(failed?.message || lone.error?.message || diagram.error?.message || batch.onS || "", Boolean(failed));
+      if (failed && !diagram.error) this.cards[KINDS.indexOf("diagram")].classList.remove("stale");
     } catch (error) {
       this.fail(error.message, true);
     } finally {

@@ -210,7 +210,12 @@ function choice({label, name, options, value, on, help}) {
     ...options.map(([v, text]) => el("option", {value: v}, text)));
   select.value = value;
   const root = el("div.choice", {}, el("label", {for: id, title: help}, symbol(label)), select);
-  return {root, select, set(v) { select.value = v; }, get value() { return select.value; }};
+  const set = (v) => { // A part in brackets is a formula, and is not among those with a name.
+    select.querySelector("option[data-own]")?.remove();
+    if (v?.startsWith("[") && ![...select.options].some((o) => o.value === v)) select.append(el("option", {value: v, "data-own": true}, v));
+    select.value = v;
+  };
+  return {root, select, set, get value() { return select.value; }};
 }
 
 // check is a labeled checkbox.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
@@ -115,7 +116,8 @@ func (e *Engine) describe(*request) (Object, error) {
 			func(t dmlx.TripletWeight) (string, dmlx.Rule) { return t.Name, dmlx.Rule{Triplet: t} }),
 		"masks":   parts(e.parts.Masks, masks, func(m dmlx.Mask) (string, dmlx.Rule) { return m.Name, dmlx.Rule{Mask: m} }),
 		"options": options, "switches": toggles, "aliases": aliases, "rules": rules, "losses": list,
-		"limits": Object{"fileBytes": mostFile}}, nil
+		"examples": slice.Map(examples, func(x [2]string) Object { return Object{"title": x[0], "rule": x[1]} }),
+		"limits":   Object{"fileBytes": mostFile}}, nil
 }
 
 // slider suggests a range for a loss's parameter: from 0, or from well below the default where 0 is not allowed, to
@@ -188,16 +190,18 @@ func (e *Engine) parse(q *request) (Object, error) {
 		options[k.Name] = k.On(r.Options)
 	}
 	out := Object{"kind": "rule", "name": r.Name(), "rule": Object{"direction": r.Direction.Name, "pair": r.Pair.Name,
-		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}}
-	if !r.Custom() { // The code of a custom part is the user's.
-		out["literal"], out["command"] = ruleLiteral(r), command("--rule", r.Name())
+		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options},
+		"uses": append([]string{}, r.UsedOptions()...)}
+	if r.Custom() { // The code of a custom part is the user's.
+		return out, nil
 	}
-	return out, nil
+	out["literal"], out["command"] = ruleLiteral(r), command("--rule", r.Name())
+	return out, describeFormulas(r, out)
 }
 
 // command is the one that trains a subject.
 func command(flag, name string) string {
-	if strings.ContainsAny(name, "?&") {
+	if strings.ContainsAny(name, "?&[") {
 		name = "'" + name + "'"
 	}
 	return "dmlx train --data " + exampleData + " " + flag + " " + name
@@ -217,6 +221,9 @@ func identifier(kind, name string) string {
 
 // ruleLiteral is a rule as Go.
 func ruleLiteral(r dmlx.Rule) string {
+	if strings.Contains(r.Name(), "[") { // A part is written as formulas.
+		return "dmlx.ParseRule(" + strconv.Quote(r.Name()) + ")"
+	}
 	out := "dmlx.Rule{Direction: dmlx." + identifier("Direction", r.Direction.Name) + ", Pair: dmlx." +
 		identifier("Pair", r.Pair.Name) + ", Triplet: dmlx." + identifier("Triplet", r.Triplet.Name)
 	if r.Mask.Of != nil {

@@ -83,8 +83,8 @@ const (
 func (e *Engine) Answer(method string, arguments []byte, arrays map[string][]byte) (out Object, err error) {
 	defer errs.Catch(&err)
 	answer := map[string]func(*request) (Object, error){
-		"describe": e.describe, "parse": e.parse, "compute": e.compute, "diagram": e.diagram, "field": e.field,
-		"flow": e.flow, "parseNpy": e.parseNpy, "learnFrom": e.learnFrom, "learn": e.learn,
+		"describe": e.describe, "parse": e.parse, "formula": e.formula, "compute": e.compute, "diagram": e.diagram,
+		"field": e.field, "flow": e.flow, "parseNpy": e.parseNpy, "learnFrom": e.learnFrom, "learn": e.learn,
 	}[method]
 	if answer == nil {
 		return nil, fmt.Errorf("no method %q", method)
@@ -109,6 +109,8 @@ func (e *Engine) Answer(method string, arguments []byte, arrays map[string][]byt
 type request struct {
 	Rule json.RawMessage `json:"rule"`
 	Loss json.RawMessage `json:"loss"`
+
+	Fields fields `json:"fields"`
 
 	Sample *struct {
 		Classes, Images, Dim int

@@ -69,13 +69,13 @@ func NewRule(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rule NAME",
 		Short: "Show what a rule is, or write it as a module for PyTorch or JAX",
-		Long: `Show what a rule is: its equations, its weights as formulas and for some triplets, where they are negative, the loss of a
-triplet alone that has them, or that none has, and the rules and published losses whose gradients are nearest to its own
-on ` + sampleBatch + `.
+		Long: `Show what a rule is: its equations, its weights as formulas and for some triplets, where they are
+negative, the loss of a triplet alone that has them, or that none has, and the rules and published losses whose
+gradients are nearest to its own on ` + sampleBatch + `.
 
-A weight or a mask may be a formula in brackets: direction/[P+, P-]/[T]+[mask]. It reads the similarities Sap and San and
-the distances Dap and Dan, the numbers tau, alpha, beta, lambda and epsilon, and numbers of its own, whose values follow
-it: [sigmoid(k*(San-Sap)), k=4]. Beside + - * / there are comparisons, && || ! and the functions
+A weight or a mask may be a formula in brackets: direction/[P+, P-]/[T]+[mask]. It reads the similarities Sap and San
+and the distances Dap and Dan, the numbers tau, alpha, beta, lambda and epsilon, and numbers of its own, whose values
+follow it: [sigmoid(k*(San-Sap)), k=4]. Beside + - * / there are comparisons, && || ! and the functions
 ` + strings.Join(formula.Functions, ", ") + `.
 mean(x, y) is the mean of x over other positives near by if it reads Rap, or negatives if it reads Ran, else y.
 
@@ -92,8 +92,9 @@ Its gradient is that of dmlx gradient. The rule's options are arguments, as in S
 a loss of pytorch-metric-learning; its docstring says how it is used with a memory and in several processes.
 
 With --jax the module needs nothing but jax: jax.grad(lambda w: Surgery()(network(w, images), labels))(w).`,
-		Example: "  dmlx rule cos-orth/lin-ms/cir\n  dmlx rule 'cos/[1-Sap, San]/[max(0, San-Sap+m), m=0.5]'\n  dmlx rule \"cos/lin/cir?tau=2\" --pytorch --out surgery.py",
-		Args:    cobra.ExactArgs(1),
+		Example: "  dmlx rule cos-orth/lin-ms/cir\n  dmlx rule 'cos/[1-Sap, San]/[max(0, San-Sap+m), m=0.5]'\n" +
+			"  dmlx rule \"cos/lin/cir?tau=2\" --pytorch --out surgery.py",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			r, err := dmlx.ParseRule(args[0])
 			if err != nil {
@@ -162,7 +163,7 @@ func showRule(a *cli.App, r dmlx.Rule, equations []string) error {
 	for _, line := range equations {
 		fmt.Fprintf(&text, "  %s\n", line)
 	}
-	formulas, latex := formulasOf(r)
+	formulas, latex := formulasOf(r), r.LaTeX()
 	if formulas != "" {
 		fmt.Fprintf(&text, "\nas formulas\n  %s\n\nin LaTeX\n  %s\n", formulas, strings.Join(latex, "\n  "))
 	}
@@ -186,27 +187,19 @@ func showRule(a *cli.App, r dmlx.Rule, equations []string) error {
 		"nearest_losses": published, "nearest_rules": rules}, text.String())
 }
 
-// formulasOf returns a rule with formulas for the names of its weights, and these in LaTeX; nothing if one has none.
-func formulasOf(r dmlx.Rule) (name string, latex []string) {
+// formulasOf returns a rule with formulas for the names of its weights, "" if one has none.
+func formulasOf(r dmlx.Rule) string {
 	if r = r.WithDefaults(); r.Pair.Formula() == "" || r.Triplet.Formula() == "" {
-		return "", nil
+		return ""
 	}
-	name = r.Direction.Name + "/[" + r.Pair.Formula() + "]/[" + r.Triplet.Formula() + "]"
-	texts := []string{r.Pair.Formula(), r.Triplet.Formula()}
+	name := r.Direction.Name + "/[" + r.Pair.Formula() + "]/[" + r.Triplet.Formula() + "]"
 	if r.Mask.Formula() != "" {
-		name, texts = name+"+["+r.Mask.Formula()+"]", append(texts, r.Mask.Formula())
+		name += "+[" + r.Mask.Formula() + "]"
 	}
 	if _, options, has := strings.Cut(r.Name(), "?"); has {
 		name += "?" + options
 	}
-	symbols := []string{"P_{+}=", "P_{-}=", "T=", `P_{+}=0\;\mathrm{for}\;`}
-	for _, text := range texts {
-		of, _ := formula.Labels("[" + text + "]")
-		for _, x := range of {
-			latex, symbols = append(latex, symbols[0]+x), symbols[1:]
-		}
-	}
-	return name, latex
+	return name
 }
 
 // impliedBy says where a rule's weights are negative or not finite, and what loss of a triplet alone they are of.
@@ -224,8 +217,8 @@ func impliedBy(r dmlx.Rule) (remarks []string, loss string) {
 			"from T P- than from T P+, most at S_ap = %.3g, S_an = %.3g", of.Curl, of.Sap, of.San)
 	default:
 		at := func(sap, san float64) float64 { return of.At(sap, san) - of.At(0, 0) }
-		return remarks, fmt.Sprintf("the loss of a triplet alone that has these weights: L(S_ap, S_an) is 0 at (0, 0), %.3f at "+
-			"(0.9, 0.1), %.3f at (0.5, 0.5) and %.3f at (0.1, 0.9)", at(0.9, 0.1), at(0.5, 0.5), at(0.1, 0.9))
+		return remarks, fmt.Sprintf("the loss of a triplet alone that has these weights: L(S_ap, S_an) is 0 at (0, 0), %.3f "+
+			"at (0.9, 0.1), %.3f at (0.5, 0.5) and %.3f at (0.1, 0.9)", at(0.9, 0.1), at(0.5, 0.5), at(0.1, 0.9))
 	}
 }
 
