@@ -18,6 +18,7 @@ require (
 	golang.org/x/image v0.36.0
 	golang.org/x/sync v0.21.0
 	golang.org/x/term v0.40.0
+	golang.org/x/text v0.35.0
 	gonum.org/v1/gonum v0.16.0
 	gonum.org/v1/plot v0.17.0
 	google.golang.org/protobuf v1.36.11
@@ -57,7 +58,6 @@ require (
 	golang.org/x/mod v0.37.0 // indirect
 	golang.org/x/sys v0.46.0 // indirect
 	golang.org/x/telemetry v0.0.0-20260610154732-fb80ec83bdd9 // indirect
-	golang.org/x/text v0.35.0 // indirect
 	golang.org/x/tools v0.46.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	rsc.io/pdf v0.1.1 // indirect

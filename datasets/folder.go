@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // class is a sub-folder: its name and its files' paths, sorted.
@@ -32,6 +35,13 @@ func readFolder(dir string, o *Options) (*Set, error) {
 	splits, err := listSplits(dir, o)
 	if err != nil {
 		return nil, err
+	}
+	var names []string
+	for _, c := range slices.Concat(splits...) {
+		names = append(names, c.name)
+	}
+	if err := durable.Alike(names); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	l, err := folderListing(dir, splits)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // branch is a folder of images with the folders in it. Names are sorted by their bytes.
@@ -184,6 +186,9 @@ func ListImages(dir string) (*ImageList, error) {
 	}
 	if len(l.Paths) == 0 {
 		return nil, fmt.Errorf("no JPEG or PNG files in %s", dir)
+	}
+	if err := durable.Alike(l.Classes); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return l, nil
 }

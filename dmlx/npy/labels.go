@@ -4,7 +4,6 @@ package npy
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -16,9 +15,10 @@ import (
 )
 
 // ReadLabels reads a label for each row from each of some files: a .npy array [N] of integers or of strings (NumPy's
-// types U and S), or a .txt with a label a line. Names are numbered 0, 1, 2, … in their sorted order over all files,
+// types U and S), or a .txt with a label a line (see [durable.Names]). Blanks around labels do not count, and labels that
+// all are written as integers are integers, in both. Names are numbered 0, 1, 2, … in their sorted order over all files,
 // and returned; they are nil if the labels are integers, which stay as they are. An array of another shape or type, an
-// empty label, and integers in one file beside names in another are errors.
+// empty label, integers in one file beside names in another, and names that look alike are errors.
 func ReadLabels(paths ...string) (labels [][]int64, names []string, err error) {
 	texts := make([][]string, len(paths))
 	numbers := map[string]int64{}
@@ -39,6 +39,9 @@ func ReadLabels(paths ...string) (labels [][]int64, names []string, err error) {
 		return labels, nil, nil
 	}
 	names = slices.Sorted(maps.Keys(numbers))
+	if err := durable.Alike(names); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", strings.Join(paths, ", "), err)
+	}
 	for i, name := range names {
 		numbers[name] = int64(i)
 	}
@@ -57,7 +60,10 @@ func readLabels(path string) (numbers []int64, names []string, err error) {
 		return nil, nil, err
 	}
 	if strings.ToLower(filepath.Ext(path)) == ".txt" {
-		return parseLines(raw)
+		if names, err = durable.Names(raw); err != nil {
+			return nil, nil, err
+		}
+		return numbered(names)
 	}
 	var shape []int
 	if h, body, bad := split(raw); bad == nil && strings.ContainsAny(h.descr[:min(len(h.descr), 2)], "US") {
@@ -71,7 +77,10 @@ func readLabels(path string) (numbers []int64, names []string, err error) {
 	if err == nil && len(shape) != 1 {
 		err = fmt.Errorf("shape %v, want [N]", shape)
 	}
-	return numbers, names, err
+	if err != nil || names == nil {
+		return numbers, nil, err
+	}
+	return numbered(names)
 }
 
 // decodeStrings reads an array of strings: U has 4 bytes a character, S one, filled up with zeros.
@@ -99,30 +108,22 @@ func decodeStrings(h header, body []byte) ([]string, error) {
 			}
 			out[i] = strings.TrimRight(text.String(), "\x00")
 		}
-		if out[i] == "" {
-			return nil, fmt.Errorf("label %d is empty", i)
-		}
 	}
 	return out, nil
 }
 
-// parseLines reads a label a line: integers if all are.
-func parseLines(raw []byte) (numbers []int64, names []string, err error) {
-	text := strings.TrimSuffix(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n")
-	if strings.ContainsRune(text, 0) {
-		return nil, nil, errors.New("not a text of labels, one a line")
-	}
-	names = strings.Split(text, "\n")
-	for i, name := range names {
-		if name == "" {
-			return nil, nil, fmt.Errorf("line %d is empty: want a label", i+1)
+// numbered returns labels as integers if all are written as such, and else as names: "7" is one, "07" is not.
+func numbered(labels []string) (numbers []int64, names []string, err error) {
+	for i, label := range labels {
+		if labels[i] = strings.TrimSpace(label); labels[i] == "" {
+			return nil, nil, fmt.Errorf("label %d is empty", i)
 		}
-		if n, err := strconv.ParseInt(name, 10, 64); err == nil && len(numbers) == i {
+		if n, err := strconv.ParseInt(labels[i], 10, 64); err == nil && strconv.FormatInt(n, 10) == labels[i] {
 			numbers = append(numbers, n)
 		}
 	}
-	if len(numbers) == len(names) {
+	if len(numbers) == len(labels) {
 		return numbers, nil, nil
 	}
-	return nil, names, nil
+	return nil, labels, nil
 }

@@ -39,9 +39,21 @@ func TestReadLabels(t *testing.T) {
 	if labels, names, err := ReadLabels(numbers); err != nil || names != nil || !slices.Equal(labels[0], []int64{7, -1}) {
 		t.Errorf("%v, %v, %v", labels, names, err)
 	}
+	// All say the same, whatever wrote it: a text with a byte order mark, blanks and line ends, strings of NumPy.
+	for _, path := range []string{file("bom.txt", []byte("\ufeff7\r\n-1 ")), file("i.npy", strs("|S2", 2, "7\x00-1"))} {
+		if labels, names, err := ReadLabels(path); err != nil || names != nil || !slices.Equal(labels[0], []int64{7, -1}) {
+			t.Errorf("%s: %v, %v, %v", path, labels, names, err)
+		}
+	}
+	for _, path := range []string{file("0.txt", []byte("07\n7\na")), file("0.npy", strs("|S2", 3, "077\x00a "))} {
+		if _, names, err := ReadLabels(path); err != nil || !slices.Equal(names, []string{"07", "7", "a"}) {
+			t.Errorf("%s: %v, %v", path, names, err)
+		}
+	}
 	for want, paths := range map[string][]string{
+		"look alike":     {file("c.txt", []byte("caf\u00e9")), file("d.txt", []byte("cafe\u0301"))},
 		"want one kind":  {numbers, ascii},
-		"line 2 is e":    {file("e.txt", []byte("a\n\nb"))},
+		"label 1 is e":   {file("e.txt", []byte("a\n\nb"))},
 		"unique":         {file("o.npy", strs("|O", 2, "12345678"))},
 		"Git LFS":        {file("p.npy", []byte("version https://git-lfs.github.com/spec/v1\noid"))},
 		"damaged: 0 byt": {file("z.npy", strs("<U0", 1<<40, ""))},

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/durable"
@@ -108,29 +107,25 @@ func RelativeTo(dir, path string) (string, error) {
 	return filepath.ToSlash(path), nil
 }
 
-// ReadNames reads the names of n rows, one a line, as [WriteNames] writes them.
+// ReadNames reads the names of n rows, one a line; see [durable.Names].
 func ReadNames(path string, n int) ([]string, error) {
 	raw, err := durable.ReadAtMost(path, durable.MaxText)
 	if err != nil {
 		return nil, err
 	}
-	names := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n"), "\n")
-	if len(names) != n {
-		return nil, fmt.Errorf("%s: %d names, want one for each of %d rows", path, len(names), n)
+	names, err := durable.Names(raw)
+	if err == nil && len(names) != n {
+		err = fmt.Errorf("%d names, want one for each of %d rows", len(names), n)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return names, nil
 }
 
-// WriteNames writes names, one a line. A name with a line break or another control character is quoted, as Go does.
+// WriteNames writes names, one a line; see [durable.JoinNames].
 func WriteNames(path string, names []string) error {
-	var out bytes.Buffer
-	for _, name := range names {
-		if strings.ContainsFunc(name, unicode.IsControl) {
-			name = strconv.Quote(name)
-		}
-		out.WriteString(name + "\n")
-	}
-	return durable.WriteFile(path, out.Bytes(), 0o644)
+	return durable.WriteFile(path, durable.JoinNames(names), 0o644)
 }
 
 // ReadProxies reads the proxies of a loss, float32 [C, D], and their labels, int64 [C]. Without a file of labels the
