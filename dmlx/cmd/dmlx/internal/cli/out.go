@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +12,8 @@ import (
 )
 
 // CheckOut checks, before any work, that a file can be written at each path, and that no path is written twice or is
-// one of those that are read. An empty path is skipped.
+// one of those that are read. What is there is replaced, so that it must be a regular file: not a pipe or a device, and
+// not a link, whose target would stay. An empty path is skipped.
 func CheckOut(read []string, paths ...string) error {
 	for i, path := range paths {
 		if path == "" {
@@ -20,9 +22,14 @@ func CheckOut(read []string, paths ...string) error {
 		if slices.Contains(paths[:i], path) {
 			return Usagef("two outputs have the path %s: want a file for each", path)
 		}
-		if info, err := os.Stat(path); err == nil {
-			if info.IsDir() {
+		if info, err := os.Lstat(path); err == nil {
+			switch target, _ := filepath.EvalSymlinks(path); {
+			case info.IsDir():
 				return Usagef("%s is a folder: want the name of a file to write", path)
+			case info.Mode()&fs.ModeSymlink != 0:
+				return Usagef("%s is a link to %s: name the file itself, or a new one", path, cmp.Or(target, "nothing"))
+			case !info.Mode().IsRegular():
+				return Usagef("%s is a pipe or a device: want a regular file, or a new one", path)
 			}
 			for _, source := range read {
 				if of, err := os.Stat(source); err == nil && os.SameFile(of, info) {

@@ -62,7 +62,7 @@ may then be a run's name or its first digits. The rows keep their order, and the
 			if of := filepath.Ext(labels); of != ".npy" && of != ".txt" {
 				return cli.Usagef("--labels %s: want a file that ends in .npy, for integers, or .txt, for names", labels)
 			}
-			if err := cli.CheckOut([]string{weights}, out, names, labels); err != nil {
+			if err := cli.CheckOut([]string{weights, arch}, out, names, labels); err != nil {
 				return err
 			}
 			list, err := listImages(a, images)
@@ -128,7 +128,8 @@ may then be a run's name or its first digits. The rows keep their order, and the
 // embedFeatures embeds the features of a file with the head of a weight file or of a run.
 func embedFeatures(ctx context.Context, a *cli.App, features, weights, out string) error {
 	names, labels := files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)
-	if err := cli.CheckOut([]string{features, weights}, out, names, labels); err != nil {
+	read := []string{features, weights, files.Beside(features, files.NamesFile), files.Beside(features, files.LabelsFile)}
+	if err := cli.CheckOut(read, out, names, labels); err != nil {
 		return err
 	}
 	f, err := namedFeatures(a, features, weights)

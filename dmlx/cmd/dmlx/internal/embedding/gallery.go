@@ -186,7 +186,8 @@ else embeddings.`,
 			case (len(queries) == 0) == (features == ""):
 				return cli.Usagef("want photographs, or --features Q.npy")
 			}
-			if err := cli.CheckOut(append(args[1:], features, filepath.Join(dir, retrieval.IndexRows)), page); err != nil {
+			own, _ := filepath.Glob(filepath.Join(dir, "*")) // There may be none, which openGallery reports.
+			if err := cli.CheckOut(slices.Concat(queries, own, []string{features}), page); err != nil {
 				return err
 			}
 			x, names, err := openGallery(dir)

@@ -82,7 +82,7 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 			if err := checkFeatures(features); err != nil {
 				return err
 			}
-			if err := cli.CheckOut(args, out); err != nil {
+			if err := cli.CheckOut([]string{args[0], arch}, out); err != nil {
 				return err
 			}
 			raw, name, err := weightsOf(a, args[0])
@@ -146,6 +146,9 @@ The last layer and weights of train_only are not in it: dmlx weights onnx export
 		Example: "  dmlx weights peft 3f21d0 --out adapter",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := cli.CheckOutDir(out); err != nil {
+				return err
+			}
 			raw, name, err := weightsOf(a, args[0])
 			if err != nil {
 				return err
