@@ -12,8 +12,12 @@ import (
 	"strings"
 )
 
-// LoRAAlpha is the metadata of weights with low-rank matrices: α of the factor α/rank.
-const LoRAAlpha = "lora_alpha"
+// The metadata of weights with low-rank matrices: α of the factor α/rank, and the names of the weights that are
+// [in, out], as a JSON list.
+const (
+	LoRAAlpha = "lora_alpha"
+	LoRAInOut = "lora_in_out"
+)
 
 // The ends of the names of low-rank matrices, behind the name of their weight without ".weight", as PEFT has them.
 const (
@@ -63,6 +67,8 @@ type lowRank struct {
 	weight   string
 	from, to int
 	a, b     entry
+	out      int
+	inOut    bool // Whether the weight is [in, out].
 }
 
 // lowRanks returns the low-rank matrices of weights, a safetensors file, and α/rank; none without [LoRAAlpha].
@@ -72,6 +78,10 @@ func lowRanks(entries map[string]entry, meta map[string]string) (all []lowRank, 
 	}
 	if alpha, err = strconv.ParseFloat(meta[LoRAAlpha], 64); err != nil {
 		return nil, 0, fmt.Errorf("the metadata %s is %.40q: want a number", LoRAAlpha, meta[LoRAAlpha])
+	}
+	var inOut []string
+	if text, there := meta[LoRAInOut]; there && json.Unmarshal([]byte(text), &inOut) != nil {
+		return nil, 0, fmt.Errorf("the metadata %s is %.40q: want a JSON list of names", LoRAInOut, text)
 	}
 	for nameA, a := range entries {
 		name, isA := strings.CutSuffix(nameA, lowRankA)
@@ -88,11 +98,15 @@ func lowRanks(entries map[string]entry, meta map[string]string) (all []lowRank, 
 			if !there {
 				continue
 			}
+			in := 0
 			if l.weight = try[0]; len(w.Shape) == 2 {
-				l.from, l.to, err = Rows(try[1], w.Shape[0])
+				if l.out, in, l.inOut = w.Shape[0], w.Shape[1], slices.Contains(inOut, l.weight); l.inOut {
+					l.out, in = in, l.out
+				}
+				l.from, l.to, err = Rows(try[1], l.out)
 			}
 			if err != nil || len(w.Shape) != 2 || len(a.Shape) != 2 || a.Shape[0] < 1 || a.DType != "F32" ||
-				l.b.DType != "F32" || w.DType != "F32" || a.Shape[1] != w.Shape[1] ||
+				l.b.DType != "F32" || w.DType != "F32" || a.Shape[1] != in ||
 				!slices.Equal(l.b.Shape, []int{l.to - l.from, a.Shape[0]}) {
 				return nil, 0, fmt.Errorf("the low-rank matrices of %s are of shapes %v and %v: they do not fit %v of F32",
 					l.weight, a.Shape, l.b.Shape, w.Shape)
@@ -125,18 +139,23 @@ func MergeLowRank(data []byte) ([]byte, error) {
 	merged := slices.Clone(body)
 	for _, l := range all {
 		in, rank := l.a.Shape[1], l.a.Shape[0]
-		a, b, w := l.a.values(body), l.b.values(body), merged[entries[l.weight].Offsets[0]+4*l.from*in:]
+		a, b, whole := l.a.values(body), l.b.values(body), merged[entries[l.weight].Offsets[0]:]
 		for i := range (l.to - l.from) * in {
-			sum := 0.0
+			at := l.from*in + i
+			if l.inOut {
+				at = i%in*l.out + l.from + i/in
+			}
+			w, sum := whole[4*at:], 0.0
 			for k := range rank {
 				sum += float64(b[i/in*rank+k]) * float64(a[k*in+i%in])
 			}
-			sum = sum*alpha/float64(rank) + float64(math.Float32frombits(binary.LittleEndian.Uint32(w[4*i:])))
-			binary.LittleEndian.PutUint32(w[4*i:], math.Float32bits(float32(sum)))
+			sum = sum*alpha/float64(rank) + float64(math.Float32frombits(binary.LittleEndian.Uint32(w)))
+			binary.LittleEndian.PutUint32(w, math.Float32bits(float32(sum)))
 		}
 	}
 	meta = maps.Clone(meta)
 	delete(meta, LoRAAlpha)
+	delete(meta, LoRAInOut)
 	out := newTensorFile(meta)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		if is, _ := IsLowRank(name); !is {
@@ -183,7 +202,7 @@ func Adapter(data []byte) (model, config []byte, err error) {
 				"all, and as many parts of each weight", weight)
 		}
 		rank = end * single
-		a, b := []float32(nil), make([]float32, entries[weight].Shape[0]*rank)
+		a, b := []float32(nil), make([]float32, all[0].out*rank)
 		for i, l := range all[:end] {
 			a = append(a, l.a.values(body)...)
 			for j, x := range l.b.values(body) {
@@ -191,7 +210,7 @@ func Adapter(data []byte) (model, config []byte, err error) {
 			}
 		}
 		out.put("base_model.model."+module+lowRankA, []int{rank, len(a) / rank}, a)
-		out.put("base_model.model."+module+lowRankB, []int{entries[weight].Shape[0], rank}, b)
+		out.put("base_model.model."+module+lowRankB, []int{all[0].out, rank}, b)
 		modules, all = append(modules, module), all[end:]
 	}
 	if model, err = safetensors(out.header, out.body); err != nil {

@@ -1,6 +1,7 @@
 package backbone
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -41,5 +42,54 @@ func TestAdapterErrors(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", ranks, err, want)
 		}
+	}
+}
+
+// The matrices of a weight [in, out] are merged into its columns, and are for PEFT what those of [out, in] are.
+func TestLowRankInOut(t *testing.T) {
+	t.Parallel()
+	const in, out, rank = 4, 6, 1
+	files := map[bool][]byte{}
+	for _, inOut := range []bool{false, true} {
+		meta := map[string]string{LoRAAlpha: "3"}
+		w, dims := make([]float32, in*out), []int{out, in}
+		if inOut {
+			meta[LoRAInOut], dims = `["x.weight"]`, []int{in, out}
+		}
+		f := newTensorFile(meta)
+		f.put("x.weight", dims, w)
+		f.put("x.q"+lowRankA, []int{rank, in}, []float32{1, 2, 3, 4})
+		f.put("x.q"+lowRankB, []int{out / 3, rank}, []float32{5, 7})
+		data, err := safetensors(f.header, f.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[inOut], _, err = Adapter(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err = MergeLowRank(data); err != nil {
+			t.Fatal(err)
+		}
+		entries, left, body, err := parseSafetensors(data)
+		if err != nil || left[LoRAInOut] != "" {
+			t.Fatal(left, err)
+		}
+		for i, got := range entries["x.weight"].values(body) {
+			row, column := i/in, i%in
+			if inOut {
+				row, column = i%out, i/out
+			}
+			want := float32(0)
+			if row < out/3 {
+				want = 3 * []float32{5, 7}[row] * float32(column+1)
+			}
+			if got != want {
+				t.Errorf("in, out %v: row %d, column %d: %g, want %g", inOut, row, column, got, want)
+			}
+		}
+	}
+	if !bytes.Equal(files[false], files[true]) {
+		t.Error("PEFT gets other matrices")
 	}
 }

@@ -22,7 +22,8 @@ import (
 
 // LoRA is low-rank adaptation (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", section 4.1):
 // W + (Alpha/Rank)·B·A in place of each weight W [out, in] whose name matches, with A [Rank, in] and B [out, Rank], or
-// of its rows of each of some Parts; see [Network.WithLoRA]. A starts at random, by the seed, as PyTorch's Linear, and
+// of its rows of each of some Parts; see [Network.WithLoRA]. A weight [in, out], as MatMul and Gemm take it, gets the
+// transposed product, in its columns. A starts at random, by the seed, as PyTorch's Linear, and
 // B at zero, so that the network starts as that of the file. [ParseLoRA] reads it from text.
 type LoRA struct {
 	Weights *regexp.Regexp
@@ -112,9 +113,12 @@ func (n *Network) WithLoRA(l LoRA) (*Network, error) {
 		if len(w.Shape) != 2 || !l.Weights.MatchString(w.Name) {
 			continue
 		}
-		in := w.Shape[1]
+		out, in := w.Shape[0], w.Shape[1]
+		if n.inOut(w.Name) {
+			out, in = in, out
+		}
 		for _, part := range parts {
-			from, to, err := backbone.Rows(part, w.Shape[0])
+			from, to, err := backbone.Rows(part, out)
 			if err != nil {
 				return nil, fmt.Errorf("the weight %s: %w", w.Name, err)
 			}
@@ -135,6 +139,25 @@ func (n *Network) WithLoRA(l LoRA) (*Network, error) {
 		m.adapted[w.Name] = parts
 	}
 	return &m, nil
+}
+
+// InOut returns the weights with low-rank matrices that are [in, out], by their names in a store.
+func (n *Network) InOut() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(n.adapted)) {
+		if n.inOut(name) {
+			names = append(names, backbone.TensorName(variablePath(name)))
+		}
+	}
+	return names
+}
+
+// inOut tells whether a weight of two axes is [in, out], as the operator that multiplies by it shows, and not [out, in]
+// as PyTorch's layers have it.
+func (n *Network) inOut(name string) bool {
+	return slices.ContainsFunc(n.nodes, func(node *node) bool {
+		return len(node.in) > 1 && node.in[1] == name &&
+			(node.op == "MatMul" || node.op == "Gemm" && node.integer("transB", 0) == 0)
+	})
 }
 
 // matchesSome reports a pattern that matches no weight of two axes.
@@ -184,10 +207,13 @@ func (n *Network) DrawLowRank(store *model.Store, seed uint64) error {
 func (e *evaluation) adapt(name string, w *Node) *Node {
 	for _, part := range e.adapted[name] {
 		a, b := backbone.LowRank(name, part)
-		out := w.Shape().Dim(0)
+		product, axis := MulScalar(MatMul(e.weight(b), e.weight(a)), e.scale), 0
+		if e.inOut(name) {
+			product, axis = Transpose(product, 0, 1), 1
+		}
+		out := w.Shape().Dim(axis)
 		from, to, _ := backbone.Rows(part, out) // WithLoRA has checked it.
-		product := MulScalar(MatMul(e.weight(b), e.weight(a)), e.scale)
-		w = Add(w, backbone.Extend(product, 0, from, out-to, 0))
+		w = Add(w, backbone.Extend(product, axis, from, out-to, 0))
 	}
 	return w
 }

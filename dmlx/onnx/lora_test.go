@@ -16,6 +16,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
+	"github.com/gradient-surgery/dml/dmlx/internal/onnxpb"
 	"github.com/gradient-surgery/dml/dmlx/internal/sampling"
 )
 
@@ -175,6 +176,88 @@ func testLoRA(t *testing.T, plain *Network, x values, parts []string) {
 			}
 			compare("gradient of "+p.a, got[1+2*i], da, 1e-5)
 			compare("gradient of "+p.b, got[2+2*i], db, 1e-5)
+		}
+	})
+}
+
+// A weight [in, out] and its transpose [out, in] are adapted alike: the same features from the same matrices, of whole
+// weights and of parts.
+func TestLoRAInOut(t *testing.T) {
+	t.Parallel()
+	const in, out = 192, 6
+	rng := sampling.Stream(1, 2, 0)
+	w, turned := make([]float32, in*out), make([]float32, in*out)
+	for i := range w {
+		w[i] = float32(rng.NormFloat64())
+		turned[i%in*out+i/in] = w[i]
+	}
+	weight := func(values []float32, dims ...int) []byte {
+		return bytesField(nil, 5, onnxpb.Tensor("qkv.weight", values, dims...))
+	}
+	files := map[string][]byte{
+		"transB": fileOf(weight(w, out, in), flat, nodeOf("Gemm", "f qkv.weight > features", intAttribute("transB", 1))),
+		"Gemm":   fileOf(weight(turned, in, out), flat, nodeOf("Gemm", "f qkv.weight > features")),
+		"MatMul": fileOf(weight(turned, in, out), flat, nodeOf("MatMul", "f qkv.weight > features")),
+		"Transpose": fileOf(weight(w, out, in), flat, nodeOf("Transpose", "qkv.weight > t"),
+			nodeOf("MatMul", "f t > features")),
+	}
+	x := make([]float32, 2*in)
+	for i := range x {
+		x[i] = rng.Float32()
+	}
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		for _, parts := range [][]string{nil, {"q"}, {"k", "v"}} {
+			var want []float32
+			for _, kind := range []string{"transB", "Transpose", "Gemm", "MatMul"} {
+				plain, err := Read(files[kind])
+				if err != nil {
+					t.Fatal(err)
+				}
+				net, err := plain.WithLoRA(LoRA{regexp.MustCompile("qkv"), parts, 2, 3})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if names := net.InOut(); (len(names) == 1) != (kind == "Gemm" || kind == "MatMul") {
+					t.Errorf("%s: %v", kind, names)
+				}
+				store := model.NewStore()
+				if err := net.Init(store, nil); err != nil {
+					t.Fatal(err)
+				}
+				rng := sampling.Stream(3, 4, 0)
+				for _, path := range net.Variables()[1:] {
+					v := store.GetVariable(path)
+					values := make([]float32, v.Shape().Size())
+					for i := range values {
+						values[i] = float32(rng.NormFloat64())
+					}
+					if err := v.SetValue(tensors.FromFlatDataAndDimensions(values, v.Shape().Dimensions...)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				exec, err := model.NewExec(b, store, func(scope *model.Scope, x *Node) *Node {
+					return net.Features(scope, x, backbone.Pass{})
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				y, err := exec.Call1(tensors.FromFlatDataAndDimensions(x, 2, 8, 8, 3))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := tensors.MustCopyFlatData[float32](y)
+				if want == nil {
+					want = got
+				}
+				for i := range want {
+					if !(math.Abs(float64(got[i]-want[i])) <= 1e-4) {
+						t.Errorf("%s, parts %v: %v, want %v", kind, parts, got, want)
+						break
+					}
+				}
+				exec.Finalize()
+				store.Finalize()
+			}
 		}
 	})
 }

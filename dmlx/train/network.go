@@ -1,6 +1,7 @@
 package train
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -156,6 +157,14 @@ func (c Config) networkModel(file *onnx.Network, size int) (*ownModel, error) {
 	if n != file {
 		m.identity += " " + c.LoRA
 		m.metadata = map[string]string{backbone.LoRAAlpha: strconv.FormatFloat(l.Alpha, 'g', -1, 64)}
+		if names := n.InOut(); names != nil {
+			text, err := json.Marshal(names)
+			if err != nil {
+				return nil, err
+			}
+			m.identity += " in, out"
+			m.metadata[backbone.LoRAInOut] = string(text)
+		}
 	}
 	m.Name, m.Input = "network", []int{size, size, 3}
 	m.paths = append(n.Variables(), headScope+"bias", headScope+"weight")
