@@ -231,6 +231,19 @@ type fold struct {
 	held     featureRows
 }
 
+// Folds returns the number of folds of [Choose] and of the classes that it trains on in each of them, given that of all
+// classes and that of the features. Both are 0 for fewer than four classes.
+func Folds(classes, features int) (k, trained int) {
+	if classes < 4 {
+		return 0, 0
+	}
+	k = min(mostFolds, classes/2)
+	if features > largeFeatures {
+		k = min(3, k)
+	}
+	return k, classes - (classes+k-1)/k // As many in every fold, so that one graph serves all.
+}
+
 // foldsOf deals the classes of some rows with the given moments out to folds, with a fixed seed. There is none for
 // fewer than four classes, or if no class has two rows.
 func foldsOf(a *algebra, r featureRows, all *moments) (folds []fold) {
@@ -239,19 +252,14 @@ func foldsOf(a *algebra, r featureRows, all *moments) (folds []fold) {
 		rows[l] = append(rows[l], i)
 	}
 	classes := slices.Sorted(maps.Keys(rows))
-	if len(classes) < 4 {
+	k, fewest := Folds(len(classes), r.cols)
+	if k == 0 {
 		return nil
-	}
-	k := min(mostFolds, len(classes)/2)
-	if r.cols > largeFeatures {
-		k = min(3, k)
 	}
 	of := make(map[int64]int)
 	for i, c := range rand.New(rand.NewPCG(7, 7)).Perm(len(classes)) {
 		of[classes[c]] = i % k
 	}
-	// As many classes are trained on in every fold, so that one graph serves all.
-	fewest := len(classes) - (len(classes)+k-1)/k
 	for f := range k {
 		var train, out, held []int
 		others, ranked := 0, false

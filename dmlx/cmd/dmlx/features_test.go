@@ -243,7 +243,7 @@ func TestTrainHeadsRefuses(t *testing.T) {
 			"--labels", labels(1, 1, 2, 2), "--test-features", bad([]float32{1, 2}, 2, 1), "--test-labels", labels(1, 2)}},
 		{"features that differ", []string{"--features", bad(make([]float32, 8), 8, 1), "--labels",
 			labels(1, 1, 2, 2, 3, 3, 4, 4)}},
-		{"as many training classes, there are 4", []string{"--features", x, "--labels", l}}, // Batches of 8 classes.
+		{"as many training classes, there are 4", []string{"--features", x, "--labels", l, "--batch", "8x4"}},
 	} {
 		code, stdout, stderr := invoke(t, append([]string{"train", "--store", store}, c.args...)...)
 		if !failed(code) || stdout != "" || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "backend") {

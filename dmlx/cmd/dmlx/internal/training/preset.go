@@ -65,10 +65,10 @@ func (s *settingFlags) add(a *cli.App, f *pflag.FlagSet) {
 }
 
 // preset returns the preset of --preset, by name or file and by default quick, with the settings of the flags, and the
-// seeds, which are nil for the preset's.
-func (s *settingFlags) preset(a *cli.App) (p presets.Preset, seeds []uint64, err error) {
+// seeds, which are nil for the preset's. Every heldOut-th class, if not 0, is not to be trained on.
+func (s *settingFlags) preset(a *cli.App, heldOut int) (p presets.Preset, seeds []uint64, err error) {
 	if s.features.Features != "" {
-		p, err = presets.OnFeatures(s.features, s.head)
+		p, err = presets.OnFeatures(s.features, s.head, heldOut)
 	} else {
 		p, err = presets.Load(cmp.Or(a.Preset, "quick"))
 	}

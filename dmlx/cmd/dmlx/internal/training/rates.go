@@ -64,7 +64,7 @@ func (s *rateSearch) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	preset, seeds, err := s.set.preset(s.App)
+	preset, seeds, err := s.set.preset(s.App, 0)
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func (r *reproduction) plan(names []string) error {
 	if err != nil {
 		return err
 	}
-	preset, seeds, err := r.set.preset(r.App)
+	preset, seeds, err := r.set.preset(r.App, 0)
 	if err != nil {
 		return err
 	}

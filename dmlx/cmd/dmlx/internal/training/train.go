@@ -160,7 +160,7 @@ func (t *training) plan() (err error) {
 	if err := t.set.checkFeatures(t.App, t.flags); err != nil {
 		return err
 	}
-	if t.preset, t.seeds, err = t.set.preset(t.App); err != nil {
+	if t.preset, t.seeds, err = t.set.preset(t.App, t.heldOut); err != nil {
 		return err
 	}
 	if len(t.set.lr) > 1 {
