@@ -10,7 +10,6 @@ import (
 	"github.com/gomlx/compute"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -100,28 +99,18 @@ type Options struct {
 func Choose(
 	ctx context.Context, b compute.Backend, features samples.Split, without map[int64]bool, o Options,
 ) (p *Plan, err error) {
-	defer errs.Catch(&err)
-	a, err := newAlgebra(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	defer a.free()
-	rows, err := readFeatureRows(features, without)
-	if err != nil {
-		return nil, err
-	}
-	whole := momentsOf(a, rows)
-	folds := foldsOf(a, rows, whole)
-	p = &Plan{Choice: Choice{Folds: len(folds)}}
-	best := p.chooseStart(a, folds)
-	start := whole.start(a, best.headStart)
-	p.Start, p.Shrinkage, p.Between = start.Name, start.Shrinkage, start.Between
-	if p.Block, err = newBlock(a, start, rows, o); err != nil {
-		return nil, err
-	}
-	if len(folds) > 1 {
-		err = p.chooseTraining(ctx, a, o, rows, folds, best.by)
-	}
+	err = withRows(ctx, b, features, without, func(a *algebra, rows featureRows) error {
+		whole := momentsOf(a, rows)
+		folds := foldsOf(a, rows, whole)
+		p = &Plan{Choice: Choice{Folds: len(folds)}}
+		best := p.chooseStart(a, folds)
+		start := whole.start(a, best.headStart)
+		p.Start, p.Shrinkage, p.Between = start.Name, start.Shrinkage, start.Between
+		if p.Block, err = newBlock(a, start, rows, o); err != nil || len(folds) < 2 {
+			return err
+		}
+		return p.chooseTraining(ctx, a, o, rows, folds, best.by)
+	})
 	return p, err
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -22,29 +21,23 @@ type Reference struct {
 // the scatter within the training classes, W + 0.01 tr(W)/F I. Labels in without are no training classes.
 func References(ctx context.Context, b compute.Backend, data *samples.Data, without map[int64]bool,
 ) (out []Reference, err error) {
-	defer errs.Catch(&err)
-	a, err := newAlgebra(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	defer a.free()
-	rows, err := readFeatureRows(data.Train, without)
-	if err != nil {
-		return nil, err
-	}
-	w := momentsOf(a, rows).start(a, headStart{Name: whitened, Shrinkage: 0.01 / 1.01}) // But for a factor.
-	tried := starts[:1:1]
-	if w.weight != nil {
-		w.Name = "whitened features"
-		tried = append(tried, w)
-	}
-	out = make([]Reference, len(tried))
-	for i, start := range tried {
-		if out[i], err = start.testSet(a, data); err != nil {
-			return nil, err
+	err = withRows(ctx, b, data.Train, without, func(a *algebra, rows featureRows) error {
+		w := momentsOf(a, rows).start(a, headStart{Name: whitened, Shrinkage: 0.01 / 1.01}) // But for a factor.
+		tried := starts[:1:1]
+		if w.weight != nil {
+			w.Name = "whitened features"
+			tried = append(tried, w)
 		}
-	}
-	return out, nil
+		for _, start := range tried {
+			r, err := start.testSet(a, data)
+			if err != nil {
+				return err
+			}
+			out = append(out, r)
+		}
+		return nil
+	})
+	return out, err
 }
 
 // testSet returns the test set behind a start.

@@ -1,14 +1,17 @@
 package heads
 
 import (
+	"context"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 
+	"github.com/gomlx/compute"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -63,6 +66,22 @@ func readFeatureRows(of samples.Split, without map[int64]bool) (r featureRows, e
 	values, err := samples.Floats(of, which)
 	r.matrix = matrix{values, len(which), of.Shape().Size()}
 	return r, err
+}
+
+// withRows calls do with those features of a split whose label is not in without, and what multiplies them.
+func withRows(ctx context.Context, b compute.Backend, of samples.Split, without map[int64]bool,
+	do func(*algebra, featureRows) error) (err error) {
+	defer errs.Catch(&err)
+	a, err := newAlgebra(ctx, b)
+	if err != nil {
+		return err
+	}
+	defer a.free()
+	rows, err := readFeatureRows(of, without)
+	if err != nil {
+		return err
+	}
+	return do(a, rows)
 }
 
 // some are the rows with the given indices.

@@ -21,7 +21,8 @@ func (p *settingFlags) addFeatures(f *pflag.FlagSet) {
 		"features to test on (default: the second half of the classes)")
 	f.StringVar(&p.features.TestLabels, "test-labels", "", "labels of --test-features")
 	f.StringVar(&p.head, "head", "linear", "head on --features: linear or mlp?hidden=512, whose start, rate and steps "+
-		"are chosen on held-out classes; linear?start=random chooses none of them")
+		"are chosen on held-out classes, which helps if test classes vary as training classes do; linear?start=random "+
+		"chooses none of them")
 }
 
 // checkFeatures returns an error if the flags of features are incomplete, or contradict others.
