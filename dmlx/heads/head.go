@@ -2,6 +2,14 @@
 // chooses the start of a head, and the rate and length of its training, on classes held out; package train trains it.
 // [Read] reads a trained head from its weights, and [References] says what the features reach without one.
 //
+// What a chosen linear head gains was recorded for 497 pairs of 28 sets of features and 49 objectives, one seed each
+// (train/testdata/heads.csv). The units are the sets: a set has one start for all objectives, and 24 sets are drawn. On
+// 16 sets all heads have a higher Recall@1 than both the features and these whitened, on 11 sets none has. Counted by
+// pairs these are 282, which are 56.7 %, or 66.4 % without the four isotropic sets, where nothing can be gained. Of the
+// 282 the chosen start alone has 219: 432 of the 497 heads got no training, since none helped on held-out classes. No
+// head is more than 1.7 points below the better of the two. All this holds if test classes vary as training classes do;
+// [Choice.Spread] warns if they do not.
+//
 // block.go has the coordinates in which a chosen head is trained, start.go those of its start, and matrix.go multiplies
 // matrices on a backend.
 package heads

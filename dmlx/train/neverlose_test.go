@@ -438,6 +438,71 @@ func TestHeadsNeverLose(t *testing.T) {
 	}
 }
 
+// TestHeadsClaim checks what package heads says of the record, by its numbers.
+func TestHeadsClaim(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join("..", "heads", "head.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(string(raw), "\npackage")
+	_, claim, _ := strings.Cut(strings.ReplaceAll(text, "\n// ", " "), "What a chosen linear head")
+	kinds, pairs, above := make(map[string]string), make(map[string]int), make(map[string]int)
+	for _, s := range featureSets(t) {
+		kinds[s.name] = s.kind
+	}
+	var isotropic, gained, start, untrained, drawn, same int
+	worst := 0.
+	for _, r := range readHeads(t) {
+		if r.head != "linear" {
+			continue
+		}
+		points, _ := r.below()
+		alone := strings.HasSuffix(r.choice, "; no training, since none helped on held-out classes")
+		pairs[r.set]++
+		worst = max(worst, points)
+		if alone {
+			untrained++
+		}
+		if points < 0 {
+			above[r.set]++
+			gained++
+			if alone {
+				start++
+			}
+		}
+		if kinds[r.set] == "isotropic" {
+			isotropic++
+		}
+	}
+	all, none, every := 0, 0, 0
+	for set, n := range pairs {
+		all += n
+		if kinds[set] != "frozen" {
+			drawn++
+		}
+		if kinds[set] == "isotropic" {
+			same++
+		}
+		if above[set] == n {
+			every++
+		} else if above[set] == 0 {
+			none++
+		}
+	}
+	share := func(of int) string { return fmt.Sprintf("%.1f %%", 100*float64(gained)/float64(of)) }
+	for _, want := range []string{fmt.Sprintf("%d pairs of %d sets of features and %d objectives", all, len(pairs),
+		len(allObjectives(t))), fmt.Sprintf("%d sets are drawn. On %d sets all", drawn, every),
+		fmt.Sprintf("on %d sets none has", none), fmt.Sprintf("these are %d, which are %s, or %s without the %s isotropic",
+			gained, share(all), share(all-isotropic), map[int]string{4: "four"}[same]),
+		fmt.Sprintf("Of the %d the chosen start alone has %d: %d of the %d heads", gained, start, untrained, all),
+		fmt.Sprintf("more than %.1f points below", worst)} {
+		if !strings.Contains(claim, want) {
+			t.Errorf("package heads does not say %q", want)
+		}
+	}
+}
+
 // headTally counts pairs of features and objective: those above both the features and these whitened, those by more
 // than half a point below the better of them, and those of them by more than a standard error.
 type headTally struct {
