@@ -1,6 +1,7 @@
 package dmlx
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,38 +24,26 @@ import (
 // PairFormula returns the pair weight of two formulas, P₊ and P₋: "1-Sap, San". An error is a [formula.Error].
 func PairFormula(text string) (PairWeight, error) {
 	l, err := formula.Parse(text, numberNames(), formula.IsNumber, formula.IsNumber)
-	return pairOf(l), err
-}
-
-func pairOf(l formula.List) PairWeight {
 	return PairWeight{Name: "[" + l.String() + "]", part: written(l), Of: func(b *Batch) (positive, negative *Node) {
 		w := writer{Batch: b, list: l}
 		return w.whole(0), w.whole(1)
-	}}
+	}}, err
 }
 
 // TripletFormula returns the triplet weight of a formula: "max(0, San-Sap+0.5)". An error is a [formula.Error].
 func TripletFormula(text string) (TripletWeight, error) {
 	l, err := formula.Parse(text, numberNames(), formula.IsNumber)
-	return tripletOf(l), err
-}
-
-func tripletOf(l formula.List) TripletWeight {
 	return TripletWeight{Name: "[" + l.String() + "]", part: written(l), Of: func(b *Batch) *Node {
 		return (&writer{Batch: b, list: l}).whole(0)
-	}}
+	}}, err
 }
 
 // MaskFormula returns the mask of a condition, where P₊ becomes zero: "San > Sap". An error is a [formula.Error].
 func MaskFormula(text string) (Mask, error) {
 	l, err := formula.Parse(text, numberNames(), formula.IsCondition)
-	return maskOf(l), err
-}
-
-func maskOf(l formula.List) Mask {
 	return Mask{Name: "[" + l.String() + "]", part: written(l), Of: func(b *Batch) *Node {
 		return (&writer{Batch: b, list: l}).whole(0)
-	}}
+	}}, err
 }
 
 func numberNames() []string { return slice.Map(Numbers, func(n Number) string { return n.Name }) }
@@ -65,9 +54,6 @@ func written(l formula.List) part {
 	p.text, p.formula = l.String(), &l
 	return p
 }
-
-// Written returns the formulas of a part whose name they are, nil for another.
-func (p part) Written() *formula.List { return p.formula }
 
 // Formula returns the text of the formulas that a part computes, "" for one that has none: a direction, or a weight of
 // the user's own that is a function.
@@ -91,40 +77,27 @@ func partNamed[T any](kind, name string, in []T, nameOf func(T) string, written 
 	return out, err
 }
 
-// formulas are those of the rule's parts, each with a function that sets it.
-func (r *Rule) formulas() (out []ownFormula) {
-	for _, f := range []ownFormula{
-		{r.Pair.formula, func(l formula.List) { r.Pair = pairOf(l) }},
-		{r.Triplet.formula, func(l formula.List) { r.Triplet = tripletOf(l) }},
-		{r.Mask.formula, func(l formula.List) { r.Mask = maskOf(l) }},
-	} {
-		if f.list != nil {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-type ownFormula struct {
-	list *formula.List
-	set  func(formula.List)
-}
-
 // ownNumbers are the numbers of the rule's formulas' own.
 func (r Rule) ownNumbers() map[string]float64 {
 	out := map[string]float64{}
-	for _, f := range r.formulas() {
-		for _, p := range f.list.Own {
+	for _, l := range []*formula.List{r.Pair.formula, r.Triplet.formula, r.Mask.formula} {
+		for _, p := range l.Numbers() {
 			out[p.Name] = p.Value
 		}
 	}
 	return out
 }
 
-// setOwn gives a number of the formulas' own a value.
+// setOwn gives a number of the formulas' own a value. A formula stays valid.
 func (r *Rule) setOwn(name string, v float64) {
-	for _, f := range r.formulas() {
-		f.set(f.list.With(name, v))
+	if l := r.Pair.formula; l != nil {
+		r.Pair, _ = PairFormula(l.With(name, v).String())
+	}
+	if l := r.Triplet.formula; l != nil {
+		r.Triplet, _ = TripletFormula(l.With(name, v).String())
+	}
+	if l := r.Mask.formula; l != nil {
+		r.Mask, _ = MaskFormula(l.With(name, v).String())
 	}
 }
 
@@ -259,32 +232,20 @@ func (r Rule) LaTeX() (out []string) {
 // Bound returns the rule's weights as formulas with its numbers. It is an error if one is a function without them.
 func (r Rule) Bound() (w formula.Weights, err error) {
 	r = r.WithDefaults()
-	for _, p := range []struct {
-		kind, name string
-		part
-		kinds []formula.Kind
-		to    []**formula.Expr
-	}{
-		{"pair weight", r.Pair.Name, r.Pair.part, []formula.Kind{formula.IsNumber, formula.IsNumber},
-			[]**formula.Expr{&w.Positive, &w.Negative}},
-		{"triplet weight", r.Triplet.Name, r.Triplet.part, []formula.Kind{formula.IsNumber}, []**formula.Expr{&w.Triplet}},
-		{"mask", r.Mask.Name, r.Mask.part, []formula.Kind{formula.IsCondition}, []**formula.Expr{&w.Mask}},
-	} {
-		if p.kind == "mask" && r.Mask.Of == nil {
-			continue
-		}
-		if p.text == "" {
-			return w, fmt.Errorf("rule %s: the %s %s is a function of Go, not a formula", r, p.kind, partName(p.name))
-		}
-		l, err := formula.Parse(p.text, numberNames(), p.kinds...)
-		if err != nil {
-			return w, err
-		}
-		for i, e := range l.Bound(r.Numbers()) {
-			*p.to[i] = e
-		}
+	if r.Pair.text == "" || r.Triplet.text == "" || r.Mask.Of != nil && r.Mask.text == "" {
+		return w, fmt.Errorf("rule %s: a part is a function of Go, not a formula", r)
 	}
-	return w, nil
+	bound := func(text string, kinds ...formula.Kind) []*formula.Expr {
+		l, failed := formula.Parse(text, numberNames(), kinds...)
+		err = errors.Join(err, failed)
+		return append(l.Bound(r.Numbers()), nil, nil)
+	}
+	pair := bound(r.Pair.text, formula.IsNumber, formula.IsNumber)
+	w = formula.Weights{Positive: pair[0], Negative: pair[1], Triplet: bound(r.Triplet.text, formula.IsNumber)[0]}
+	if r.Mask.Of != nil {
+		w.Mask = bound(r.Mask.text, formula.IsCondition)[0]
+	}
+	return w, err
 }
 
 // Implied returns the loss of a triplet alone whose gradient the rule is; see [formula.Weights.Implied]. An orthogonal

@@ -361,6 +361,14 @@ func (l List) String() string {
 	return strings.Join(out, ", ")
 }
 
+// Numbers returns the parameters of the list's own, none of a nil list.
+func (l *List) Numbers() []Parameter {
+	if l == nil {
+		return nil
+	}
+	return l.Own
+}
+
 // With returns the list with another value of a parameter of its own.
 func (l List) With(name string, v float64) List {
 	l.Own = slices.Clone(l.Own)

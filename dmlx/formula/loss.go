@@ -45,39 +45,29 @@ func (w Weights) Remarks() (out []string) {
 		}
 		if bad.count > 0 {
 			out = append(out, fmt.Sprintf("%s is %v at S_ap = %.3g, S_an = %.3g, and not finite at %.0f %% of all "+
-				"similarities, for %s", of.name, bad.value, bad.sap, bad.san, bad.percent(), bad))
+				"similarities", of.name, bad.value, bad.sap, bad.san, bad.percent()))
 		}
 		if negative.count > 0 {
-			out = append(out, fmt.Sprintf("%s is negative at %.0f %% of all similarities, for %s: %s", of.name,
-				negative.percent(), negative, of.negative))
+			out = append(out, fmt.Sprintf("%s is negative at %.0f %% of all similarities, such as S_ap = %.3g, S_an = %.3g: %s",
+				of.name, negative.percent(), negative.sap, negative.san, of.negative))
 		}
 	}
 	return out
 }
 
-// region is where on the square something holds: how often, between which similarities, and the first place.
+// region is where on the square something holds: how often, and the place of the largest size.
 type region struct {
 	count           int
 	value, sap, san float64
-	low, high       [2]float64
 }
 
 func (r *region) add(value, sap, san float64) {
-	at := [2]float64{sap, san}
-	if r.count == 0 {
-		r.value, r.sap, r.san, r.low, r.high = value, sap, san, at, at
-	}
-	r.count++
-	for k, s := range at {
-		r.low[k], r.high[k] = min(r.low[k], s), max(r.high[k], s)
+	if r.count++; r.count == 1 || math.Abs(value) > math.Abs(r.value) {
+		r.value, r.sap, r.san = value, sap, san
 	}
 }
 
 func (r *region) percent() float64 { return 100 * float64(r.count) / (side * side) }
-
-func (r region) String() string {
-	return fmt.Sprintf("S_ap from %.3g to %.3g and S_an from %.3g to %.3g", r.low[0], r.high[0], r.low[1], r.high[1])
-}
 
 // Implied is the loss L(S_ap, S_an) of a triplet alone whose gradient a rule is, or why there is none.
 type Implied struct {
@@ -158,16 +148,9 @@ func (w Weights) Implied(euclidean bool) (Implied, error) {
 	return out, fault
 }
 
-// At returns the loss at similarities between the least and the largest, by linear interpolation.
+// At returns the loss at the nearest of Similarities, from 0.
 func (l Implied) At(sap, san float64) float64 {
 	n := len(l.Similarities)
-	place := func(s float64) (i int, share float64) {
-		x := (s - l.Similarities[0]) / (l.Similarities[1] - l.Similarities[0])
-		i = min(max(int(x), 0), n-2)
-		return i, min(max(x-float64(i), 0), 1)
-	}
-	i, x := place(sap)
-	j, y := place(san)
-	row := func(j int) float64 { return (1-x)*l.L[j*n+i] + x*l.L[j*n+i+1] }
-	return (1-y)*row(j) + y*row(j+1)
+	place := func(s float64) int { return min(max(int((s+1)/2*float64(n)), 0), n-1) }
+	return l.L[place(san)*n+place(sap)]
 }

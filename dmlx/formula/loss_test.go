@@ -68,8 +68,8 @@ func TestImplied(t *testing.T) {
 			t.Errorf("[%s] [%s]: no loss: curl %g at %g, %g", c.pair, c.triplet, of.Curl, of.Sap, of.San)
 			continue
 		}
-		for _, at := range [][2]float64{{0.9, 0.1}, {0.5, 0.5}, {-0.3, 0.8}} {
-			got, want := of.At(at[0], at[1])-of.At(0.1, 0.2), c.loss(at[0], at[1])-c.loss(0.1, 0.2)
+		for _, at := range [][2]float64{{0.875, 0.125}, {0.525, 0.525}, {-0.325, 0.825}} {
+			got, want := of.At(at[0], at[1])-of.At(0.125, 0.225), c.loss(at[0], at[1])-c.loss(0.125, 0.225)
 			if math.Abs(got-want) > c.tolerance {
 				t.Errorf("[%s] [%s] at %v: %g, want %g", c.pair, c.triplet, at, got, want)
 			}
@@ -85,15 +85,14 @@ func TestRemarks(t *testing.T) {
 	for _, c := range []struct{ pair, triplet, want string }{
 		{"1, 1", "0.5", ""},
 		{"1-Sap, max(San, 0)", "sigmoid(9*San)", ""},
-		{"log(1-Sap), 1", "1", "P+ is -Inf at S_ap = 1, S_an = -1, and not finite at 2 % of all similarities, for S_ap " +
-			"from 1 to 1 and S_an from -1 to 1|P+ is negative at 46 % of all similarities, for S_ap from 0.05 to 0.95 and " +
-			"S_an from -1 to 1: it pushes positives away there"},
-		{"1, San", "1", "P- is negative at 49 % of all similarities, for S_ap from -1 to 1 and S_an from -1 to -0.05: " +
-			"it pulls negatives nearer there"},
+		{"log(1-Sap), 1", "1", "P+ is -Inf at S_ap = 1, S_an = -1, and not finite at 2 % of all similarities|P+ is " +
+			"negative at 46 % of all similarities, such as S_ap = 0.95, S_an = -1: it pushes positives away there"},
+		{"1, San", "1", "P- is negative at 49 % of all similarities, such as S_ap = -1, S_an = -1: it pulls negatives " +
+			"nearer there"},
 		{"1, 1", "where(Sap > 0.97, sqrt(-2), 1)", "T is NaN at S_ap = 1, S_an = -1, and not finite at 2 % of all " +
-			"similarities, for S_ap from 1 to 1 and S_an from -1 to 1"},
-		{"1, 1", "exp(80*(San-Sap))", "T is +Inf at S_ap = -1, S_an = 0.15, and not finite at 10 % of " +
-			"all similarities, for S_ap from -1 to -0.15 and S_an from 0.15 to 1"}, // Of 32 bits: beyond exp(88.7).
+			"similarities"},
+		{"1, 1", "exp(80*(San-Sap))", "T is +Inf at S_ap = -1, S_an = 0.15, and not finite at 10 % of all " +
+			"similarities"}, // Of 32 bits: beyond exp(88.7).
 	} {
 		if got := strings.Join(weightsOf(t, c.pair, c.triplet, "").Remarks(), "|"); got != c.want {
 			t.Errorf("[%s] [%s]: %s\nwant %s", c.pair, c.triplet, got, c.want)

@@ -22,12 +22,18 @@ var helpers = []struct{ name, code string }{
     return where(x > y, x, y)`},
 }
 
-// near and far are 𝒫 and 𝒩 of Eq. 12 as masks of s.
+// nearAndFar are 𝒫 and 𝒩 of Eq. 12 as masks of s.
 const nearAndFar = "near = pos & (s < s_an[:, None] + self.eps) & (j != p[:, None])\n" +
 	"far = neg & (s > amin(where(pos, s, 4), 1)[:, None] - self.eps) & (j != n[:, None])\n"
 
-// written returns the part of a kind and a name that is written as formulas.
-func written(kind, name string, l *formula.List) Part {
+// written returns the part of a kind and a name that formulas compute.
+func written(kind, name, formulas string) (Part, error) {
+	kinds := map[string][]formula.Kind{"pair": {formula.IsNumber, formula.IsNumber}, "triplet": {formula.IsNumber},
+		"mask": {formula.IsCondition}}[kind]
+	l, err := formula.Parse(formulas, nil, kinds...)
+	if err != nil {
+		return Part{}, err
+	}
 	texts := make([]string, len(l.Exprs))
 	code := ""
 	for i, e := range l.Exprs {
@@ -48,14 +54,18 @@ func written(kind, name string, l *formula.List) Part {
 			return strings.TrimPrefix(pythonName(name, false), "self.")
 		})
 	}
+	equations, assigned := "T = "+equation(0), "t = "+texts[0]
 	switch kind {
 	case "pair":
-		return Part{kind, name, "P+ = " + equation(0) + "\nP- = " + equation(1),
-			code + "w_p = " + texts[0] + "\nw_n = " + texts[1]}
-	case "triplet":
-		return Part{kind, name, "T = " + equation(0), code + "t = " + texts[0]}
+		equations, assigned = "P+ = "+equation(0)+"\nP- = "+equation(1), "w_p = "+texts[0]+"\nw_n = "+texts[1]
+	case "mask":
+		equations, assigned = "P+ = 0 where "+equation(0), "w_p = where("+texts[0]+", 0, w_p)"
 	}
-	return Part{kind, name, "P+ = 0 where " + equation(0), code + "w_p = where(" + texts[0] + ", 0, w_p)"}
+	if strings.Contains(all, "mean(") {
+		equations += "\nmean(x, y): the mean over other positives with Rap < San + eps, or negatives with " +
+			"Ran > min Sap - eps, else y"
+	}
+	return Part{kind, name, equations, code + assigned}, nil
 }
 
 // pythonName is how the code of a module calls a variable or a number of a formula. A number of its own is an argument
@@ -92,16 +102,10 @@ func argument(own string) string {
 
 // ownNumbers are the numbers of a rule's formulas' own.
 func ownNumbers(r dmlx.Rule) (out []number) {
-	of := map[string]float64{}
-	for _, l := range []*formula.List{r.Pair.Written(), r.Triplet.Written(), r.Mask.Written()} {
-		if l != nil {
-			for _, p := range l.Own {
-				of[p.Name] = p.Value
-			}
+	for _, name := range slices.Sorted(maps.Keys(r.Numbers())) {
+		if !slices.ContainsFunc(dmlx.Numbers, func(n dmlx.Number) bool { return n.Name == name }) {
+			out = append(out, number{argument(name), format(r.Numbers()[name])})
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		out = append(out, number{argument(name), format(of[name])})
 	}
 	return out
 }

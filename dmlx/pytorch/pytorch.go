@@ -10,7 +10,6 @@ import (
 	"text/template"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
@@ -50,23 +49,26 @@ func partsOf(r dmlx.Rule, own []Part) ([]Part, error) {
 	type wanted struct {
 		kind, name string
 		custom     bool
-		formulas   *formula.List
+		formulas   string
 	}
 	all := []wanted{
-		{"direction", r.Direction.Name, r.Direction.Custom(), nil},
-		{"pair", r.Pair.Name, r.Pair.Custom(), r.Pair.Written()},
-		{"triplet", r.Triplet.Name, r.Triplet.Custom(), r.Triplet.Written()},
+		{"direction", r.Direction.Name, r.Direction.Custom(), ""}, {"pair", r.Pair.Name, r.Pair.Custom(), r.Pair.Formula()},
+		{"triplet", r.Triplet.Name, r.Triplet.Custom(), r.Triplet.Formula()},
 	}
 	if r.Mask.Of != nil {
-		all = append(all, wanted{"mask", r.Mask.Name, r.Mask.Custom(), r.Mask.Written()})
+		all = append(all, wanted{"mask", r.Mask.Name, r.Mask.Custom(), r.Mask.Formula()})
 	}
 	var out []Part
 	for _, w := range all {
-		if w.formulas != nil {
-			out = append(out, written(w.kind, w.name, w.formulas))
+		if w.formulas != "" {
+			p, err := written(w.kind, w.name, w.formulas)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, p)
 			continue
 		}
-		from := parts(r.Options)
+		from := directions(r.Options)
 		if w.custom {
 			from = own
 		}

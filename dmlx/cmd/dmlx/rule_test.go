@@ -13,9 +13,16 @@ import (
 
 func TestRule(t *testing.T) {
 	code, stdout, stderr := invoke(t, "rule", "cos-orth/lin-ms/cir?tau=2")
-	if code != 0 || !strings.Contains(stdout, "P+ = (1 - m+) (1 - S_ap)") || !strings.Contains(stdout, "tau = 2") ||
-		!strings.Contains(stdout, "published losses") {
+	if code != 0 || !strings.Contains(stdout, "P+ = (1-mean(Sap-Rap, 0))*(1-Sap)") ||
+		!strings.Contains(stdout, "tau = 2") || !strings.Contains(stdout, "published losses") || !strings.Contains(stdout, "no loss") {
 		t.Errorf("%d %s %s", code, stdout, stderr)
+	}
+	code, stdout, stderr = invoke(t, "rule", "cos/[1-Sap, log(San)]/[sigmoid(k*(San-Sap)), k=4]?k=8")
+	for _, want := range []string{"[sigmoid(k*(San-Sap)), k=8]", `T=\sigma(k\cdot (S_{an}-S_{ap}))`,
+		"P- is NaN at", "k = 8"} {
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%d %s %s: no %s", code, stdout, stderr, want)
+		}
 	}
 	v := object(t, "rule", "table1-circle")
 	first := v["weights"].([]any)[0].(map[string]any) // S_ap = 0.9, S_an = 0.1.

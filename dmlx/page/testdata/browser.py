@@ -115,7 +115,7 @@ def formulas(page):
     until(page, "() => Bench.a.formulas.faults.triplet.textContent === ' '.repeat(11) + '▲no variable Spa; did you mean Sap?'", "a fault is not under its character")
     typed.fill("log(Sap-0.9)")
     until(page, "() => /not finite/.test(Bench.a.problemLine.textContent) && /T is NaN/.test(Bench.a.formulas.remarks.textContent)", "weights that are not finite are not said")
-    assert page.locator("#bench .card.stale:visible").count() == 3, "the diagram does not show where weights are not finite"
+    until(page, "() => [...document.querySelectorAll('#bench .card.stale')].filter((c) => c.offsetParent).length === 3", "the diagram does not show where weights are not finite")
     example = "cos/[1, 1]/[pow(sigmoid(k*(San-Sap)), g), k=4, g=2]"
     side.locator("select[name=example]").select_option(example)
     until(page, f"() => Bench.a.name === {json.dumps(example)} && /^No loss|^The loss/.test(Bench.a.formulas.remarks.textContent)", "an example is not drawn")

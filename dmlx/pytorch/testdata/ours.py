@@ -6,10 +6,10 @@ positive p and negative n by S = f f^T, adds T P+ e_p at p, T P- e_n at n and T 
 
     e_p = -f_a,  e_n = f_a,  e_ap = -f_p,  e_an = f_n
     e_n and e_an are then projected to be orthogonal to u = (f_a - f_p) / |f_a - f_p|, and of length 1
-    P+ = (1 - m+) (1 - S_ap),  P- = (1 + m-) S_an
-    m+ is the mean of S_ap - S over other positives with S < S_an + eps, 0 if there are none
-    m- is the mean of S_an - S over other negatives with S > min S_ap - eps, 0 if there are none
-    T = 1 / (1 + exp(tau (S_ap (2 - S_ap) - S_an^2)))
+    P+ = (1-mean(Sap-Rap, 0))*(1-Sap)
+    P- = (1+mean(San-Ran, 0))*San
+    mean(x, y): the mean over other positives with Rap < San + eps, or negatives with Ran > min Sap - eps, else y
+    T = 1/(1+exp(tau*(Sap*(2-Sap)-pow(San, 2))))
 
 pytorch-metric-learning takes it for a loss, and a miner's pairs for indices_tuple. Before it is put into a
 CrossBatchMemory: first known = CrossBatchMemory.supported_losses() + ["Surgery"]; CrossBatchMemory.supported_losses =
@@ -18,7 +18,7 @@ DDP: DistributedLossWrapper(Surgery()) gives the gradient of the whole batch; wi
 hand: all_gather rows and labels, put your own rows in place of their copy, multiply the loss by the processes.
 """
 import torch
-from torch import amin, where, sigmoid
+from torch import amin, exp, where
 try:
     from pytorch_metric_learning.losses import BaseMetricLossFunction as Loss
 except ImportError:
@@ -34,6 +34,11 @@ def normalize(x):  # A row of length zero has no direction and gets no gradient.
 def unit(x):  # A row too short to have a direction becomes zero.
     length = x.norm(dim=1, keepdim=True)
     return x / length.masked_fill(length <= 1e-5, torch.inf)
+
+
+def mean(x, others, empty):  # Of each anchor's others; empty if there are none.
+    count = others.sum(1)
+    return where(count > 0, where(others, x, 0).sum(1) / count.clip(1), empty)
 
 
 class Surgery(Loss):
@@ -68,10 +73,9 @@ class Surgery(Loss):
         e_n, e_an = (unit(v - (v * u).sum(1, keepdims=True) * u) for v in (e_n, e_an))
         near = pos & (s < s_an[:, None] + self.eps) & (j != p[:, None])
         far = neg & (s > amin(where(pos, s, 4), 1)[:, None] - self.eps) & (j != n[:, None])
-        m_p, m_n = s_ap[:, None] - s, s_an[:, None] - s
-        m_p, m_n = (where(k, m, 0).sum(1) / k.sum(1).clip(1) for k, m in ((near, m_p), (far, m_n)))
-        w_p, w_n = (1 - m_p) * (1 - s_ap), (1 + m_n) * s_an
-        t = sigmoid(self.tau * (s_an**2 - s_ap * (2 - s_ap)))
+        w_p = (1 - mean(s_ap[:, None] - s, near, 0)) * (1 - s_ap)
+        w_n = (1 + mean(s_an[:, None] - s, far, 0)) * s_an
+        t = 1 / (1 + exp(self.tau * (s_ap * (2 - s_ap) - s_an**2)))
         w_p, w_n = ((t * w / valid.sum().clamp(min=1)).masked_fill(~valid, 0)[:, None] for w in (w_p, w_n))
         h = torch.zeros_like(r).index_add_(0, p, w_p * e_p).index_add_(0, n, w_n * e_n)
         return w_p * e_ap + w_n * e_an, h, ((s_an > s_ap) & valid).sum() / valid.sum().clamp(min=1)

@@ -6,18 +6,17 @@ positive p and negative n by S = f f^T, adds T P+ e_p at p, T P- e_n at n and T 
 
     e_p = -f_a,  e_n = f_a,  e_ap = -f_p,  e_an = f_n
     e_n and e_an are then projected to be orthogonal to u = (f_a - f_p) / |f_a - f_p|, and of length 1
-    P+ = (1 - m+) (1 - S_ap),  P- = (1 + m-) S_an
-    m+ is the mean of S_ap - S over other positives with S < S_an + eps, 0 if there are none
-    m- is the mean of S_an - S over other negatives with S > min S_ap - eps, 0 if there are none
-    T = 1 / (1 + exp(tau (S_ap (2 - S_ap) - S_an^2)))
+    P+ = (1-mean(Sap-Rap, 0))*(1-Sap)
+    P- = (1+mean(San-Ran, 0))*San
+    mean(x, y): the mean over other positives with Rap < San + eps, or negatives with Ran > min Sap - eps, else y
+    T = 1/(1+exp(tau*(Sap*(2-Sap)-pow(San, 2))))
 
 Under jax.jit a batch may be sharded over a jax.sharding.Mesh, whose axes are automatic: anchors find their pairs in all
 of it. ref_emb [R, D] and ref_labels [R], a memory, are positives and negatives in place of the batch.
 """
 import jax
 import jax.numpy as jnp
-from jax.numpy import amin, where
-from jax.nn import sigmoid
+from jax.numpy import amin, exp, where
 
 
 def normalize(x):  # A row of length zero has no direction and gets no gradient.
@@ -29,6 +28,11 @@ def normalize(x):  # A row of length zero has no direction and gets no gradient.
 def unit(x):  # A row too short to have a direction becomes zero.
     length = jnp.sqrt((x * x).sum(1, keepdims=True))
     return x / jnp.where(length > 1e-5, length, jnp.inf)
+
+
+def mean(x, others, empty):  # Of each anchor's others; empty if there are none.
+    count = others.sum(1)
+    return where(count > 0, where(others, x, 0).sum(1) / count.clip(1), empty)
 
 
 class Surgery:
@@ -58,10 +62,9 @@ class Surgery:
         e_n, e_an = (unit(v - (v * u).sum(1, keepdims=True) * u) for v in (e_n, e_an))
         near = pos & (s < s_an[:, None] + self.eps) & (j != p[:, None])
         far = neg & (s > amin(where(pos, s, 4), 1)[:, None] - self.eps) & (j != n[:, None])
-        m_p, m_n = s_ap[:, None] - s, s_an[:, None] - s
-        m_p, m_n = (where(k, m, 0).sum(1) / k.sum(1).clip(1) for k, m in ((near, m_p), (far, m_n)))
-        w_p, w_n = (1 - m_p) * (1 - s_ap), (1 + m_n) * s_an
-        t = sigmoid(self.tau * (s_an**2 - s_ap * (2 - s_ap)))
+        w_p = (1 - mean(s_ap[:, None] - s, near, 0)) * (1 - s_ap)
+        w_n = (1 + mean(s_an[:, None] - s, far, 0)) * s_an
+        t = 1 / (1 + exp(self.tau * (s_ap * (2 - s_ap) - s_an**2)))
         w_p, w_n = (jnp.where(valid, t * w / valid.sum().clip(1), 0)[:, None] for w in (w_p, w_n))
         h = jnp.zeros_like(r).at[p].add(w_p * e_p).at[n].add(w_n * e_n)
         return w_p * e_ap + w_n * e_an, h, ((s_an > s_ap) & valid).sum() / valid.sum().clip(1)

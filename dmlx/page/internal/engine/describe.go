@@ -6,7 +6,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -195,7 +194,7 @@ func (e *Engine) parse(q *request) (Object, error) {
 	if r.Custom() { // The code of a custom part is the user's.
 		return out, nil
 	}
-	out["literal"], out["command"] = ruleLiteral(r), command("--rule", r.Name())
+	out["literal"], out["command"] = fmt.Sprintf("dmlx.ParseRule(%q)", r.Name()), command("--rule", r.Name())
 	return out, describeFormulas(r, out)
 }
 
@@ -205,54 +204,6 @@ func command(flag, name string) string {
 		name = "'" + name + "'"
 	}
 	return "dmlx train --data " + exampleData + " " + flag + " " + name
-}
-
-// identifier returns the variable of package dmlx that is a part: its kind and the words of its name, as PairLinMS.
-func identifier(kind, name string) string {
-	for _, word := range strings.Split(name, "-") {
-		if !slices.Contains([]string{"ms", "sc1", "sc2"}, word) {
-			kind += strings.ToUpper(word[:1]) + word[1:]
-		} else {
-			kind += strings.ToUpper(word)
-		}
-	}
-	return kind
-}
-
-// ruleLiteral is a rule as Go.
-func ruleLiteral(r dmlx.Rule) string {
-	if strings.Contains(r.Name(), "[") { // A part is written as formulas.
-		return "dmlx.ParseRule(" + strconv.Quote(r.Name()) + ")"
-	}
-	out := "dmlx.Rule{Direction: dmlx." + identifier("Direction", r.Direction.Name) + ", Pair: dmlx." +
-		identifier("Pair", r.Pair.Name) + ", Triplet: dmlx." + identifier("Triplet", r.Triplet.Name)
-	if r.Mask.Of != nil {
-		out += ", Mask: dmlx." + identifier("", r.Mask.Name)
-	}
-	var fields []string
-	for _, k := range dmlx.Numbers {
-		if v := k.In(r.Options); v != k.Default {
-			fields = append(fields, k.Field+": new("+floatLiteral(v)+")")
-		}
-	}
-	for _, k := range dmlx.Switches {
-		if k.On(r.Options) {
-			fields = append(fields, k.Field+": true")
-		}
-	}
-	if len(fields) > 0 {
-		out += ", Options: dmlx.Options{" + strings.Join(fields, ", ") + "}"
-	}
-	return out + "}"
-}
-
-// floatLiteral is a constant that Go takes for a float64.
-func floatLiteral(v float64) string {
-	s := strconv.FormatFloat(v, 'g', -1, 64)
-	if !strings.ContainsAny(s, ".e") {
-		s += ".0"
-	}
-	return s
 }
 
 // lossLiteral is a loss as Go.

@@ -101,8 +101,8 @@ func describeFormulas(r dmlx.Rule, out Object) error {
 		out["loss"] = fmt.Sprintf("No loss of a triplet alone has these weights: T·P₋ and T·P₊ do not fit, most at S_ap "+
 			"%.2f, S_an %.2f (curl %.2f).", loss.Sap, loss.San, loss.Curl)
 	default:
-		out["loss"] = fmt.Sprintf("The loss of a triplet alone with these weights falls by %.2f from S_ap 0.1, S_an 0.9 to "+
-			"S_ap 0.9, S_an 0.1.", loss.At(0.1, 0.9)-loss.At(0.9, 0.1))
+		out["loss"] = fmt.Sprintf("The loss of a triplet alone with these weights falls by %.2f from S_ap 0.13, S_an 0.88 "+
+			"to S_ap 0.88, S_an 0.13.", loss.At(0.13, 0.88)-loss.At(0.88, 0.13))
 	}
 	if out["pytorch"], err = pytorch.Module(r); err == nil {
 		out["jax"], err = pytorch.JAX(r)

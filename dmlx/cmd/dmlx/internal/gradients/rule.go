@@ -163,10 +163,8 @@ func showRule(a *cli.App, r dmlx.Rule, equations []string) error {
 	for _, line := range equations {
 		fmt.Fprintf(&text, "  %s\n", line)
 	}
-	formulas, latex := formulasOf(r), r.LaTeX()
-	if formulas != "" {
-		fmt.Fprintf(&text, "\nas formulas\n  %s\n\nin LaTeX\n  %s\n", formulas, strings.Join(latex, "\n  "))
-	}
+	latex := r.LaTeX()
+	fmt.Fprintf(&text, "\nin LaTeX\n  %s\n", strings.Join(latex, "\n  "))
 	remarks, loss := impliedBy(r)
 	for _, line := range append(remarks, loss) {
 		fmt.Fprintf(&text, "\n%s\n", line)
@@ -182,24 +180,9 @@ func showRule(a *cli.App, r dmlx.Rule, equations []string) error {
 	fmt.Fprintf(&text, "\nnearest gradients on %s\n", sampleBatch)
 	text.WriteString(rankedText("published losses", published[:min(3, len(published))]) + "\n" +
 		rankedText("other rules", rules[:min(3, len(rules))]))
-	return a.Print(map[string]any{"rule": r.Name(), "equations": equations, "weights": weights, "formulas": formulas,
+	return a.Print(map[string]any{"rule": r.Name(), "equations": equations, "weights": weights,
 		"latex": latex, "remarks": remarks, "implied_loss": loss,
 		"nearest_losses": published, "nearest_rules": rules}, text.String())
-}
-
-// formulasOf returns a rule with formulas for the names of its weights, "" if one has none.
-func formulasOf(r dmlx.Rule) string {
-	if r = r.WithDefaults(); r.Pair.Formula() == "" || r.Triplet.Formula() == "" {
-		return ""
-	}
-	name := r.Direction.Name + "/[" + r.Pair.Formula() + "]/[" + r.Triplet.Formula() + "]"
-	if r.Mask.Formula() != "" {
-		name += "+[" + r.Mask.Formula() + "]"
-	}
-	if _, options, has := strings.Cut(r.Name(), "?"); has {
-		name += "?" + options
-	}
-	return name
 }
 
 // impliedBy says where a rule's weights are negative or not finite, and what loss of a triplet alone they are of.
@@ -216,9 +199,9 @@ func impliedBy(r dmlx.Rule) (remarks []string, loss string) {
 		return remarks, fmt.Sprintf("no loss L(S_ap, S_an) of a triplet alone: its mixed derivative would be by %.3g larger "+
 			"from T P- than from T P+, most at S_ap = %.3g, S_an = %.3g", of.Curl, of.Sap, of.San)
 	default:
-		at := func(sap, san float64) float64 { return of.At(sap, san) - of.At(0, 0) }
-		return remarks, fmt.Sprintf("the loss of a triplet alone that has these weights: L(S_ap, S_an) is 0 at (0, 0), %.3f "+
-			"at (0.9, 0.1), %.3f at (0.5, 0.5) and %.3f at (0.1, 0.9)", at(0.9, 0.1), at(0.5, 0.5), at(0.1, 0.9))
+		const low, high = 0.125, 0.875
+		return remarks, fmt.Sprintf("the loss L(S_ap, S_an) of a triplet alone that has these weights falls by %.3f from "+
+			"(%g, %g) to (%g, %g)", of.At(low, high)-of.At(high, low), low, high, high, low)
 	}
 }
 
