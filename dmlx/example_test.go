@@ -73,6 +73,17 @@ func ExampleParseRule() {
 	// Output: cos/lin/cir?tau=2 <nil>
 }
 
+// A rule with weights and a mask written as formulas, and a number of their own.
+func ExampleParseRule_formula() {
+	rule, err := dmlx.ParseRule("cos/[1-Sap, San]/[max(0, San-Sap+m), m=0.5]+[San>Sap]?m=0.2")
+	fmt.Println(rule, err)
+	_, err = dmlx.ParseRule("cos/[1-Sap, San]/[max(0, San-Sap+m)]")
+	fmt.Println(err != nil)
+	// Output:
+	// cos/[1-Sap, San]/[max(0, San-Sap+m), m=0.2]+[San > Sap] <nil>
+	// true
+}
+
 // Rules with a part of one's own, by name.
 func ExamplePartsWith() {
 	hinge := func(b *dmlx.Batch) *Node { return MaxScalar(AddScalar(Sub(b.San, b.Sap), 0.5), 0) }
