@@ -346,8 +346,11 @@ func least(n int) string {
 // runsOf returns the available runs of rules on a data set at a preset, quick or full.
 func (r results) runsOf(preset, data string, rules ...string) (*paper.Table, error) {
 	p := r.request.Preset
-	if preset == "full" {
+	switch preset {
+	case "full":
 		p = paper.FullPreset()
+	case "long photographs":
+		p = paper.LongPhotographsPreset()
 	}
 	var cells []paper.Cell
 	for _, rule := range rules {

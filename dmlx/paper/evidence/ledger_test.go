@@ -163,6 +163,14 @@ func TestLongestJudges(t *testing.T) {
 				longest = i
 			}
 		}
+		steps := 0
+		for k := range of { // More lengths never go back to a shorter one.
+			if e := said(of[:k+1]...)[0]; e.Steps < steps {
+				t.Fatalf("%d steps judge in place of %d: %+v", e.Steps, steps, e)
+			} else {
+				steps = e.Steps
+			}
+		}
 		all, alone := said(of...), said(of[longest])
 		if len(all) != 2 {
 			t.Fatalf("%d entries", len(all))
