@@ -121,7 +121,11 @@ def formulas(page):
     until(page, f"() => Bench.a.name === {json.dumps(example)} && /^No loss|^The loss/.test(Bench.a.formulas.remarks.textContent)", "an example is not drawn")
     until(page, "() => Bench.a.formulas.inputs.numbers.value === 'k=4, g=2'", "an example is not shown in the fields")
     side.get_by_role("button", name="Undo").click()
-    until(page, "() => Bench.a.name.includes('log(Sap-0.9)')", "nothing is undone")
+    until(page, "() => Bench.a.rule.triplet === '[log(Sap-0.9)]'", "nothing is undone")
+    field = side.get_by_role("textbox", name="Name")
+    field.fill("cos/lin/cir?tau=4")
+    field.press("Enter")
+    until(page, "() => Bench.a.name === 'cos/lin/cir?tau=4' && !document.querySelector('#bench .card.stale')", "the rule before is not read again")
 
 
 def controls(page):
@@ -404,7 +408,7 @@ def copying(page):
         page.locator("#bench .side").first.get_by_role("button", name=f"Copy {what}").click()
         page.wait_for_timeout(200)
         got[what] = page.evaluate("() => navigator.clipboard.readText()")
-    assert got["name"] == "cos/lin/cir?tau=2" and got["Go"].startswith("dmlx.Rule{") and "train" in got["command"] and "cos/lin/cir?tau=2" in got["command"], got
+    assert got["name"] == "cos/lin/cir?tau=2" and got["Go"] == 'dmlx.ParseRule("cos/lin/cir?tau=2")' and "train" in got["command"] and "cos/lin/cir?tau=2" in got["command"], got
 
 
 def alone(browser):
