@@ -287,10 +287,12 @@ func TestGetRefuses(t *testing.T) {
 		of     archive
 		want   []string
 	}{
-		"another file":    {content, archive{md5: sum(page)}, []string{"a.zip", "it has MD5", "published is", "was removed"}},
-		"another length":  {content, archive{size: int64(len(content)) + 1}, []string{"published are"}},
-		"a longer one":    {content, archive{size: 9}, []string{"want at most 9"}},
-		"a page":          {page, archive{}, []string{"a.zip", "neither a tar.gz nor a zip", "page", "was removed"}},
+		"another file":   {content, archive{md5: sum(page)}, []string{"a.zip", "it has MD5", "published is", "was removed"}},
+		"another length": {content, archive{size: int64(len(content)) + 1}, []string{"published are"}},
+		"a longer one":   {content, archive{size: 9}, []string{"want at most 9"}},
+		"a page":         {page, archive{}, []string{"a.zip", "neither a tar.gz nor a zip", "page", "was removed"}},
+		"a pointer": {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:7\n"), archive{},
+			[]string{"neither a tar.gz nor a zip archive: it is a Git LFS pointer"}},
 		"another set":     {other, archive{}, []string{"a.zip", "lacks files of SOP", "was removed"}},
 		"half an archive": {content[:len(content)/2], archive{}, []string{"a.zip", "damaged archive", "was removed"}},
 		"a flipped bit":   {flipped, archive{}, []string{"damaged archive", "checksum"}},

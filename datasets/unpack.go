@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -43,7 +44,7 @@ func unpack(ctx context.Context, name, dir string, most limits, progress func(do
 	defer root.Close()
 	out := &unpacker{ctx: ctx, root: root, left: most}
 	in := bufio.NewReader(&tally{in: file, ctx: ctx, tell: func(done int64) { progress(done, info.Size()) }})
-	magic, err := in.Peek(4)
+	magic, err := in.Peek(512)
 	switch {
 	case err != nil && err != io.EOF:
 	case strings.HasPrefix(string(magic), "\x1f\x8b"):
@@ -51,7 +52,8 @@ func unpack(ctx context.Context, name, dir string, most limits, progress func(do
 	case strings.HasPrefix(string(magic), "PK"):
 		err = out.zip(file, info.Size(), progress)
 	default:
-		err = errors.New("neither a tar.gz nor a zip archive: did the server send a page in its place?")
+		err = fmt.Errorf("neither a tar.gz nor a zip archive: it is %s",
+			cmp.Or(durable.Looks(magic), "something else, perhaps a page that the server sent in its place"))
 	}
 	switch {
 	case err == nil || errors.As(err, new(*fs.PathError)): // Of the disk, not of the archive.

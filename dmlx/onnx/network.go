@@ -30,6 +30,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
@@ -76,6 +77,11 @@ type Weight struct {
 // Read reads an ONNX file. The error says in a sentence what is wrong with it, or what is not supported and what to
 // export instead.
 func Read(raw []byte) (n *Network, err error) {
+	defer func() {
+		if what := durable.Looks(raw); err != nil && what != "" {
+			err = fmt.Errorf("not an ONNX file: it is %s", what)
+		}
+	}()
 	defer errs.Catch(&err)
 	n = &Network{raw: raw, tensors: map[string]*tensor{}, role: map[string]role{}, Metadata: map[string]string{}}
 	var inputs, outputs [][]byte
