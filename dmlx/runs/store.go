@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -310,6 +311,9 @@ func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entr
 // Find returns the full hash of the run that begins with a prefix. Only if none of the store does, bundled runs count.
 // It returns an error if no run or several runs do.
 func (s *Store) Find(prefix string) (string, error) {
+	if strings.Trim(prefix, "0123456789abcdef") != "" {
+		return "", errs.Invalid(fmt.Errorf("no run %.80q: want the first digits, 0 to 9 and a to f, of a run's ID", prefix))
+	}
 	hashes, err := s.Hashes()
 	if err != nil {
 		return "", err

@@ -17,12 +17,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +44,11 @@ func main() {
 		signals = append(signals, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop) // From then on an interrupt has its default effect.
+	context.AfterFunc(ctx, func() {
+		stop()                             // From then on an interrupt has its default effect.
+		time.Sleep(250 * time.Millisecond) // Most commands end before it.
+		fmt.Fprintln(os.Stderr, "\ndmlx: stops after the step at hand; a second interrupt ends it at once")
+	})
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

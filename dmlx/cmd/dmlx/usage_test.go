@@ -48,6 +48,7 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"recall"}, "embeddings"},
 		{exitUsage, []string{"runs", "show"}, "accepts 1 arg"},
 		{exitUsage, []string{"help", "trian"}, "unknown command"},
+		{exitUsage, []string{"runs", "show", "zzz"}, "want the first digits"},
 		// A name that does not exist gets the nearest one; a value that cannot be is wrong too.
 		{exitUsage, []string{"train", "--bacth", "8x8"}, "did you mean --batch?"},
 		{exitUsage, []string{"train", "--rule", "cos/lin/cirr"}, "did you mean cir?"},
