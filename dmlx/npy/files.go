@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -106,6 +107,19 @@ func ReadInt64(path string) (values []int64, shape []int, err error) { return re
 // ReadUint8 reads a uint8 array, in either order of axes, in C order, and its shape. Another type is an error: pixels
 // on a scale of 0 to 1 would become zeros.
 func ReadUint8(path string) (values []uint8, shape []int, err error) { return read[uint8](path) }
+
+// IsBytes tells whether a file is an array of uint8: numbers from 0 to 255, or bits that are packed.
+func IsBytes(path string) bool {
+	f, err := durable.Open(path)
+	if err != nil {
+		return false // Reading it returns the error.
+	}
+	defer f.Close()
+	raw := make([]byte, maxHeader+12)
+	n, _ := io.ReadFull(f, raw)
+	h, _, err := split(raw[:n])
+	return err == nil && strings.TrimLeft(h.descr, "<>|=") == "u1"
+}
 
 func read[T float32 | int64 | uint8](path string) ([]T, []int, error) {
 	raw, err := durable.ReadFile(path)

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes/float16"
@@ -44,6 +45,10 @@ func decode[T float32 | int64 | uint8](raw []byte) ([]T, []int, error) {
 		known = kind == "u1"
 		convert = func(raw []byte, _ binary.ByteOrder) error { copy(*to, raw); return nil }
 	}
+	if !known && (kind == "V2" || strings.Contains(kind, "bfloat16")) {
+		return nil, nil, fmt.Errorf("holds %.20q values, as bfloat16 is saved: make float32 of them by x.astype(np.float32) in the "+
+			"program that wrote them, where they are bfloat16", h.descr)
+	}
 	if !known && strings.ContainsAny(kind[:min(len(kind), 1)], "OUSV") {
 		return nil, nil, fmt.Errorf("holds %.20q values, not numbers: make numbers of names by "+
 			"np.unique(labels.astype(str), return_inverse=True)[1]", h.descr)
@@ -63,10 +68,32 @@ func decode[T float32 | int64 | uint8](raw []byte) ([]T, []int, error) {
 	if err := convert(body, order); err != nil {
 		return nil, nil, err
 	}
+	if kind == "f8" && len(h.shape) == 2 && !h.fortran {
+		if row := lostRow(any(values), body, h.shape[1], order); row >= 0 {
+			return nil, nil, fmt.Errorf("row %d has values so near to 0 that float32 does not hold them: multiply all by a number",
+				row)
+		}
+	}
 	if h.fortran {
 		values = inOrder(values, h.shape)
 	}
 	return values, h.shape, nil
+}
+
+// lostRow returns the first row of float64 values that are not all zero, but are so as float32; −1 without one.
+func lostRow(values any, raw []byte, width int, order binary.ByteOrder) int {
+	floats, _ := values.([]float32)
+	row := 0
+	for of := range slices.Chunk(floats, max(width, 1)) {
+		zero := !slices.ContainsFunc(of, func(v float32) bool { return v != 0 })
+		for i := 0; zero && i < width; i++ {
+			if math.Float64frombits(order.Uint64(raw[8*(row*width+i):])) != 0 {
+				return row
+			}
+		}
+		row++
+	}
+	return -1
 }
 
 // widths are the bytes of the types of numbers, under NumPy's codes.

@@ -2,6 +2,7 @@ package npy
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
@@ -354,5 +355,40 @@ func TestLargeIntegersRoundOnce(t *testing.T) {
 	}
 	if want := float32(1<<60 + 1<<37); got[0] != want || got[1] != -want {
 		t.Errorf("%v, want ±%v", got, want)
+	}
+}
+
+// Types that are more often something else are told: bytes, bfloat16, and float64 rows that float32 would make zero.
+func TestOtherNumbers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, descr, shape, body string) string {
+		header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape)
+		header += strings.Repeat(" ", 117-len(header)) + "\n"
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("\x93NUMPY\x01\x00\x76\x00"+header+body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	doubles := func(values ...float64) string {
+		var raw []byte
+		for _, v := range values {
+			raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(v))
+		}
+		return string(raw)
+	}
+	octets := file("u1.npy", "|u1", "(1, 2)", "ab")
+	floats := file("f8.npy", "<f8", "(3, 2)", doubles(0, 0, 1, 1e-60, 1e-60, 0))
+	if !IsBytes(octets) || IsBytes(floats) || IsBytes(filepath.Join(dir, "none.npy")) {
+		t.Error("bytes are not told from numbers")
+	}
+	for path, want := range map[string]string{
+		floats: "row 2 has values so near to 0", file("bf.npy", "<V2", "(1,)", "ab"): "bfloat16",
+		file("fine.npy", "<f8", "(2, 2)", doubles(0, 0, 1, 1e-60)): "", octets: "",
+	} {
+		if _, _, err := ReadFloat32(path); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", filepath.Base(path), err, want)
+		}
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"image/color"
 	"image/png"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -269,6 +271,46 @@ func TestWeightsONNX(t *testing.T) {
 		if code, _, stderr := invoke(t, append([]string{"weights", "onnx"}, args...)...); !failed(code) ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%q: code %d, %s", want, code, stderr)
+		}
+	}
+}
+
+// Numbers that may not be what they seem are said: equal similarities, packed bits, and a test of what is trained.
+func TestOddNumbers(t *testing.T) {
+	t.Setenv("DMLX_STORE", t.TempDir())
+	dir := t.TempDir()
+	write := func(name string, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, name)
+	}
+	labels := []int64{0, 0, 1, 1, 2, 2, 3, 3}
+	l := write("l.npy", npy.WriteInt64(filepath.Join(dir, "l.npy"), labels, 8))
+	rng := rand.New(rand.NewPCG(1, 2))
+	values := make([]float32, 8*3)
+	for i := range values {
+		values[i] = rng.Float32() + float32(labels[i/3]) - 1
+	}
+	plain := write("x.npy", npy.WriteFloat32(filepath.Join(dir, "x.npy"), values, 8, 3))
+	same := write("y.npy", npy.WriteFloat32(filepath.Join(dir, "y.npy"), values, 8, 3))
+	// Of four rows all are the same but one: each of the three is tied with one of another class.
+	tied := write("t.npy", npy.WriteFloat32(filepath.Join(dir, "t.npy"), []float32{1, 0, 1, 0, 1, 0, 0, 1}, 4, 2))
+	of := write("tl.npy", npy.WriteInt64(filepath.Join(dir, "tl.npy"), []int64{0, 0, 1, 1}, 4))
+	header := "{'descr': '|u1', 'fortran_order': False, 'shape': (8, 2), }"
+	raw := "\x93NUMPY\x01\x00\x76\x00" + header + strings.Repeat(" ", 117-len(header)) + "\nabcdefghijklmnop"
+	octets := write("b.npy", os.WriteFile(filepath.Join(dir, "b.npy"), []byte(raw), 0o600))
+	for _, c := range []struct{ args, want, not string }{
+		{"recall --embeddings " + plain + " --labels " + l, "", "ties|bytes"},
+		{"recall --embeddings " + tied + " --labels " + of, "ties: of 3 of 4 queries", "bytes"},
+		{"recall --embeddings " + octets + " --labels " + l, "holds bytes (uint8)", ""},
+		{"train --rule cos/con/con --features " + plain + " --labels " + l + " --test-features " + same + " --test-labels " + l,
+			"8 of the 8 rows of ", ""},
+		{"train --rule cos/con/con --features " + octets + " --labels " + l, "holds bytes (uint8)", "rows of"},
+	} {
+		_, _, stderr := invoke(t, strings.Fields(c.args)...)
+		if !strings.Contains(stderr, c.want) || c.not != "" && regexp.MustCompile(c.not).MatchString(stderr) {
+			t.Errorf("dmlx %s: %s, want %q", c.args, stderr, c.want)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package embedding
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
@@ -29,7 +27,8 @@ func NewRecall(a *cli.App) *cobra.Command {
 as a NumPy array or as a text with one a line. dmlx embed writes such files.
 
 Without a gallery each embedding is a query among all others. Queries without any match are counted and left out of the
-means. Rows of zeros, which have no direction, are counted. So are queries that are also rows of the gallery: they
+means. Of equal similarities the first row counts as nearer; queries for which that matters at the first place are
+counted. Rows of zeros, which have no direction, are counted. So are queries that are also rows of the gallery: they
 find themselves unless --leave-out-queries removes them from the gallery.`,
 		Example: "  dmlx recall --embeddings E.npy --labels L.npy",
 		Args:    cobra.NoArgs,
@@ -62,13 +61,13 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 					return err
 				}
 			}
-			zero := files.SayZero(a.Logf, queries, embeddings, list)
+			zero := files.SayOdd(a.Logf, queries, embeddings, list)
 			within := 0
 			if galleryEmbeddings != "" {
 				gallery = &batches[1]
 				size = gallery.N
-				files.SayZero(a.Logf, gallery, galleryEmbeddings, nil)
-				there, rest := inGallery(queries, gallery)
+				files.SayOdd(a.Logf, gallery, galleryEmbeddings, nil)
+				there, rest := files.InGallery(queries, gallery)
 				if within = len(there); leaveOut {
 					if gallery, size = rest, rest.N; size == 0 {
 						return fmt.Errorf("%s has only rows that are queries: nothing is left as a gallery", galleryEmbeddings)
@@ -99,6 +98,16 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 			if err != nil {
 				return err
 			}
+			tied := 0
+			for i, positive := range r.NearestPositive {
+				if positive == r.NearestNegative[i] {
+					tied++
+				}
+			}
+			if tied > 0 {
+				a.Logf("ties: of %d of %d queries the nearest match and the nearest of another class have the same similarity, so "+
+					"that the order of the rows decides which comes first", tied, queries.N)
+			}
 			var text strings.Builder
 			for _, k := range r.Ks() {
 				fmt.Fprintf(&text, "Recall@%-5d %6.2f\n", k, 100*r.Recall[k])
@@ -109,7 +118,8 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 				*retrieval.Result
 				Zero   int `json:"zero_rows"`
 				Within int `json:"queries_in_gallery"`
-			}{r, zero, within}, text.String())
+				Tied   int `json:"tied_queries"`
+			}{r, zero, within, tied}, text.String())
 		},
 	}
 	f := cmd.Flags()
@@ -140,34 +150,4 @@ func parseKs(text string) ([]int, error) {
 		ks = append(ks, int(n))
 	}
 	return ks, nil
-}
-
-// inGallery returns the queries of which the gallery has the same row with the same label, and the gallery without
-// those rows.
-func inGallery(queries, gallery *retrieval.Embeddings) (there []int, rest *retrieval.Embeddings) {
-	key := func(e *retrieval.Embeddings, i int) [sha256.Size]byte {
-		raw := binary.LittleEndian.AppendUint64(nil, uint64(e.Labels[i]))
-		for _, v := range e.Values[i*e.Dim : (i+1)*e.Dim] {
-			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v+0)) // −0 is 0.
-		}
-		return sha256.Sum256(raw)
-	}
-	asked := map[[sha256.Size]byte][]int{}
-	for i := range queries.N {
-		k := key(queries, i)
-		asked[k] = append(asked[k], i)
-	}
-	rest = &retrieval.Embeddings{Dim: gallery.Dim}
-	for i := range gallery.N {
-		k := key(gallery, i)
-		if same, in := asked[k]; in {
-			there, asked[k] = append(there, same...), nil
-			continue
-		}
-		rest.Values = append(rest.Values, gallery.Values[i*gallery.Dim:(i+1)*gallery.Dim]...)
-		rest.Labels = append(rest.Labels, gallery.Labels[i])
-	}
-	rest.N = len(rest.Labels)
-	slices.Sort(there)
-	return there, rest
 }

@@ -3,8 +3,11 @@ package files
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/csv"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,8 +203,18 @@ func WritePairs(path string, parts *dissect.Implied) error {
 	return durable.WriteFile(path, out.Bytes(), 0o644)
 }
 
-// SayZero logs how many rows of a file have no direction, and returns that number. names, of the rows, may be nil.
-func SayZero(logf func(format string, args ...any), e *retrieval.Embeddings, file string, names []string) int {
+// SayBytes logs if a file of embeddings or features holds bytes, which may be packed bits.
+func SayBytes(logf func(format string, args ...any), file string) {
+	if npy.IsBytes(file) {
+		logf("%s holds bytes (uint8), taken as numbers from 0 to 255; if they are packed bits, unpack them: "+
+			"np.unpackbits(x, axis=1) * 2.0 - 1", file)
+	}
+}
+
+// SayOdd logs if a file holds bytes, which may be packed bits, and how many of its rows have no direction, and returns
+// that number. names, of the rows, may be nil.
+func SayOdd(logf func(format string, args ...any), e *retrieval.Embeddings, file string, names []string) int {
+	SayBytes(logf, file)
 	var rows []int
 	for i := range e.N {
 		if IsZero(e.Values[i*e.Dim : (i+1)*e.Dim]) {
@@ -235,4 +248,34 @@ func FirstOf(rows []int, names []string) string {
 // IsZero tells whether all values are zero.
 func IsZero(x []float32) bool {
 	return !slices.ContainsFunc(x, func(v float32) bool { return v != 0 })
+}
+
+// InGallery returns the queries of which the gallery has the same row with the same label, and the gallery without
+// those rows.
+func InGallery(queries, gallery *retrieval.Embeddings) (there []int, rest *retrieval.Embeddings) {
+	key := func(e *retrieval.Embeddings, i int) [sha256.Size]byte {
+		raw := binary.LittleEndian.AppendUint64(nil, uint64(e.Labels[i]))
+		for _, v := range e.Values[i*e.Dim : (i+1)*e.Dim] {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v+0)) // −0 is 0.
+		}
+		return sha256.Sum256(raw)
+	}
+	asked := map[[sha256.Size]byte][]int{}
+	for i := range queries.N {
+		k := key(queries, i)
+		asked[k] = append(asked[k], i)
+	}
+	rest = &retrieval.Embeddings{Dim: gallery.Dim}
+	for i := range gallery.N {
+		k := key(gallery, i)
+		if same, in := asked[k]; in {
+			there, asked[k] = append(there, same...), nil
+			continue
+		}
+		rest.Values = append(rest.Values, gallery.Values[i*gallery.Dim:(i+1)*gallery.Dim]...)
+		rest.Labels = append(rest.Labels, gallery.Labels[i])
+	}
+	rest.N = len(rest.Labels)
+	slices.Sort(there)
+	return there, rest
 }

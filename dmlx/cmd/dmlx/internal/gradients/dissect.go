@@ -112,7 +112,7 @@ func (d *dissection) run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	files.SayZero(a.Logf, &batch, d.embeddings, nil)
+	files.SayOdd(a.Logf, &batch, d.embeddings, nil)
 	if d.given() {
 		return d.autograd(a, batch, proxies)
 	}

@@ -69,3 +69,22 @@ func (p *settingFlags) checkFeatures(a *cli.App, f *pflag.FlagSet) error {
 	}
 	return nil
 }
+
+// saySame says which features are bytes, and how many test features are among those that are trained on.
+func (p *settingFlags) saySame(a *cli.App) error {
+	f := p.features
+	files.SayBytes(a.Logf, f.Features)
+	if f.TestFeatures == "" {
+		return nil
+	}
+	files.SayBytes(a.Logf, f.TestFeatures)
+	sets, err := files.ReadBatches(f.Features, f.Labels, f.TestFeatures, f.TestLabels)
+	if err != nil {
+		return err
+	}
+	if same, _ := files.InGallery(&sets[1], &sets[0]); len(same) > 0 {
+		a.Logf("%d of the %d rows of %s are also in %s, with the same label: the test is of what is trained", len(same),
+			sets[1].N, f.TestFeatures, f.Features)
+	}
+	return nil
+}

@@ -68,7 +68,9 @@ func (s *settingFlags) add(a *cli.App, f *pflag.FlagSet) {
 // seeds, which are nil for the preset's. Every heldOut-th class, if not 0, is not to be trained on.
 func (s *settingFlags) preset(a *cli.App, heldOut int) (p presets.Preset, seeds []uint64, err error) {
 	if s.features.Features != "" {
-		p, err = presets.OnFeatures(s.features, s.head, heldOut)
+		if p, err = presets.OnFeatures(s.features, s.head, heldOut); err == nil {
+			err = s.saySame(a)
+		}
 	} else {
 		p, err = presets.Load(cmp.Or(a.Preset, "quick"))
 	}
