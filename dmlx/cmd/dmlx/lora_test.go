@@ -37,7 +37,7 @@ func TestLowRankMatrices(t *testing.T) {
 		"no low-rank matrices":                     {"peft", adapter, "--out", in("A")},
 		"not a safetensors file":                   {"peft", small, "--out", in("A")},
 		"--out is empty":                           {"peft", adapter, "--out", ""},
-		"not a directory":                          {"peft", "--store", in("store"), run, "--out", adapter},
+		"cannot be a folder":                       {"peft", "--store", in("store"), run, "--out", adapter},
 	} {
 		code, _, stderr := invoke(t, append([]string{"weights"}, args...)...)
 		if !failed(code) || !strings.Contains(stderr, want) {
