@@ -97,8 +97,9 @@ func PreprocessingOf(meta map[string]string) (p Preprocessing, found bool, err e
 		return p, true, fmt.Errorf("metadata %s is %s: want deviations above 0", stdKey, meta[stdKey])
 	}
 	if max(p.Mean[0], p.Mean[1], p.Mean[2], p.Std[0], p.Std[1], p.Std[2]) > 1 {
-		return p, true, fmt.Errorf("metadata %s and %s are %s and %s: want those of pixels from 0 to 1; divide those of 0 to 255 "+
-			"by 255", meanKey, stdKey, meta[meanKey], meta[stdKey])
+		return p, true,
+			fmt.Errorf("metadata %s and %s are %s and %s: want those of pixels from 0 to 1; divide those of 0 to 255 "+
+				"by 255", meanKey, stdKey, meta[meanKey], meta[stdKey])
 	}
 	switch p.Interpolation = meta[filterKey]; p.Interpolation {
 	case "", "bilinear", "bicubic":

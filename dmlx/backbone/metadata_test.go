@@ -31,7 +31,8 @@ func TestPreprocessingInMetadata(t *testing.T) {
 	}
 	for _, bad := range [][2]string{
 		{"resize", "x"}, {"resize", "40"}, {"crop", "0"}, {"crop", ""},
-		{"mean", "[123.675, 116.28, 103.53]"}, {"std", "[58.395, 57.12, 57.375]"}, {"mean", "[1, 2]"}, {"mean", "[1, 2, NaN]"}, {"mean", "[1, 2, 3, 4]"},
+		{"mean", "[123.675, 116.28, 103.53]"}, {"std", "[58.395, 57.12, 57.375]"}, {"mean", "[1, 2]"},
+		{"mean", "[1, 2, NaN]"}, {"mean", "[1, 2, 3, 4]"},
 		{"std", "[0.1, 0, 0.1]"}, {"std", "[0.1, 0.2, 1e99]"}, {"std", "null"}, {"crop", "\x00"},
 		{"interpolation", "lanczos"},
 	} {

@@ -46,8 +46,8 @@ func quoted(name string) bool {
 		strings.HasPrefix(name, `"`) || strings.HasPrefix(name, "\ufeff")
 }
 
-// Alike returns an error about two names that differ only in what cannot be seen: composed and decomposed letters, kinds
-// of blanks, and marks without a width. Linux and Windows mostly compose letters, macOS decomposes them.
+// Alike returns an error about two names that differ only in what cannot be seen: composed and decomposed letters,
+// kinds of blanks, and marks without a width. Linux and Windows mostly compose letters, macOS decomposes them.
 func Alike(names []string) error {
 	seen := map[string]string{}
 	for _, name := range names {

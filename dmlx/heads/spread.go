@@ -21,9 +21,9 @@ type Spread struct {
 }
 
 // mostSpread is how many times HeldOut Test may be without a warning. Where test classes vary as the others do it was
-// 0.73 to 1.12 times, on 25 sets of features by four starts each, and 0.93 to 1.01 on photographs (../train's sets cars,
-// swapped and not, and birds); 2.5 from cars to birds; 1.2 where Recall@1 had fallen below that of the features by three
-// points, and 2 to 27 where by more.
+// 0.73 to 1.12 times, on 25 sets of features by four starts each, and 0.93 to 1.01 on photographs (../train's sets
+// cars, swapped and not, and birds); 2.5 from cars to birds; 1.2 where Recall@1 had fallen below that of the features
+// by three points, and 2 to 27 where by more.
 const mostSpread = 1.2
 
 // Spread measures the test set by the start that was chosen, and the training classes whose labels are not in without.

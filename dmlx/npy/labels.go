@@ -15,10 +15,10 @@ import (
 )
 
 // ReadLabels reads a label for each row from each of some files: a .npy array [N] of integers or of strings (NumPy's
-// types U and S), or a .txt with a label a line (see [durable.Names]). Blanks around labels do not count, and labels that
-// all are written as integers are integers, in both. Names are numbered 0, 1, 2, … in their sorted order over all files,
-// and returned; they are nil if the labels are integers, which stay as they are. An array of another shape or type, an
-// empty label, integers in one file beside names in another, and names that look alike are errors.
+// types U and S), or a .txt with a label a line (see [durable.Names]). Blanks around labels do not count, and labels
+// that all are written as integers are integers, in both. Names are numbered 0, 1, 2, … in their sorted order over all
+// files, and returned; they are nil if the labels are integers, which stay as they are. An array of another shape or
+// type, an empty label, integers in one file beside names in another, and names that look alike are errors.
 func ReadLabels(paths ...string) (labels [][]int64, names []string, err error) {
 	texts := make([][]string, len(paths))
 	numbers := map[string]int64{}

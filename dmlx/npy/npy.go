@@ -46,8 +46,9 @@ func decode[T float32 | int64 | uint8](raw []byte) ([]T, []int, error) {
 		convert = func(raw []byte, _ binary.ByteOrder) error { copy(*to, raw); return nil }
 	}
 	if !known && (kind == "V2" || strings.Contains(kind, "bfloat16")) {
-		return nil, nil, fmt.Errorf("holds %.20q values, as bfloat16 is saved: make float32 of them by x.astype(np.float32) in the "+
-			"program that wrote them, where they are bfloat16", h.descr)
+		return nil, nil,
+			fmt.Errorf("holds %.20q values, as bfloat16 is saved: make float32 of them by x.astype(np.float32) in the "+
+				"program that wrote them, where they are bfloat16", h.descr)
 	}
 	if !known && strings.ContainsAny(kind[:min(len(kind), 1)], "OUSV") {
 		return nil, nil, fmt.Errorf("holds %.20q values, not numbers: make numbers of names by "+
@@ -70,8 +71,9 @@ func decode[T float32 | int64 | uint8](raw []byte) ([]T, []int, error) {
 	}
 	if kind == "f8" && len(h.shape) == 2 && !h.fortran {
 		if row := lostRow(any(values), body, h.shape[1], order); row >= 0 {
-			return nil, nil, fmt.Errorf("row %d has values so near to 0 that float32 does not hold them: multiply all by a number",
-				row)
+			return nil, nil,
+				fmt.Errorf("row %d has values so near to 0 that float32 does not hold them: multiply all by a number",
+					row)
 		}
 	}
 	if h.fortran {

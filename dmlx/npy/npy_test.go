@@ -387,7 +387,8 @@ func TestOtherNumbers(t *testing.T) {
 		floats: "row 2 has values so near to 0", file("bf.npy", "<V2", "(1,)", "ab"): "bfloat16",
 		file("fine.npy", "<f8", "(2, 2)", doubles(0, 0, 1, 1e-60)): "", octets: "",
 	} {
-		if _, _, err := ReadFloat32(path); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, _, err := ReadFloat32(path); (err == nil) != (want == "") || err != nil &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", filepath.Base(path), err, want)
 		}
 	}

@@ -286,8 +286,9 @@ func TestRemarksAreLeftOut(t *testing.T) {
 // What is in the place of a network is told, whatever it is.
 func TestOtherFiles(t *testing.T) {
 	t.Parallel()
-	for want, raw := range map[string]string{"a Git LFS pointer": "version https://git-lfs.github.com/spec/v1\noid sha256:7\n",
-		"a page of HTML": "<!DOCTYPE html><html></html>", "packed by gzip": "\x1f\x8b\x08\x00\x00", "an empty file": ""} {
+	for want, raw := range map[string]string{
+		"a Git LFS pointer": "version https://git-lfs.github.com/spec/v1\noid sha256:7\n",
+		"a page of HTML":    "<!DOCTYPE html><html></html>", "packed by gzip": "\x1f\x8b\x08\x00\x00", "an empty file": ""} {
 		if _, err := Read([]byte(raw)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -39,8 +39,10 @@ func (n *Network) Preprocessing() (p backbone.Preprocessing, err error) {
 		to        any
 		fits      func() bool
 	}{
-		{"mean", "three numbers on the scale 0 to 1, as in [0.485, 0.456, 0.406]; divide those of 0 to 255 by 255", &mean, func() bool { return len(mean) == 3 && slices.Max(mean) <= 1 }},
-		{"std", "three deviations above 0 and at most 1", &std, func() bool { return len(std) == 3 && slices.Min(std) > 0 && slices.Max(std) <= 1 }},
+		{"mean", "three numbers on the scale 0 to 1, as in [0.485, 0.456, 0.406]; divide those of 0 to 255 by 255", &mean,
+			func() bool { return len(mean) == 3 && slices.Max(mean) <= 1 }},
+		{"std", "three deviations above 0 and at most 1", &std,
+			func() bool { return len(std) == 3 && slices.Min(std) > 0 && slices.Max(std) <= 1 }},
 		{"size", "a number of pixels", &p.Crop, func() bool { return p.Crop > 0 && p.Crop <= 1<<12 }},
 	} {
 		text, there := n.Metadata[f.key]

@@ -147,7 +147,8 @@ func Read(raw []byte) (n *Network, err error) {
 		return nil, err
 	}
 	if n.nodes != nil && (n.opset < oldest || n.opset > newest) {
-		return nil, fmt.Errorf("the file is of opset %d: want one from %d to %d, by opset_version=18", n.opset, oldest, newest)
+		return nil, fmt.Errorf("the file is of opset %d: want one from %d to %d, by opset_version=18", n.opset, oldest,
+			newest)
 	}
 	for _, step := range []func() error{
 		func() error { return n.ports(inputs, outputs) }, n.check, func() error { return n.assign(order) },
@@ -200,7 +201,8 @@ func (n *Network) ports(inputs, outputs [][]byte) error {
 	}
 	var err error
 	if n.output, _, err = parseValue(outputs[0]); len(outputs) > 1 {
-		n.Notes = append(n.Notes, fmt.Sprintf("Of %d outputs the first, %.80q, is taken as the features.", len(outputs), n.output))
+		n.Notes = append(n.Notes, fmt.Sprintf("Of %d outputs the first, %.80q, is taken as the features.", len(outputs),
+			n.output))
 	}
 	return err
 }
@@ -263,7 +265,8 @@ func (n *Network) assign(order []string) error {
 		}
 	}
 	if missing > 0 && missing == len(listed) {
-		return fmt.Errorf("none of the %d metadata parameters, such as %.80q, names a tensor of the file, such as %.80q", missing,
+		return fmt.Errorf("none of the %d metadata parameters, such as %.80q, names a tensor of the file, such as %.80q",
+			missing,
 			listed[0], order[:min(1, len(order))])
 	}
 	paths := map[string]string{"/": "a tensor without letters"}

@@ -91,7 +91,8 @@ func TestOperators(t *testing.T) {
 		got := tensors.MustCopyFlatData[float32](out[0])
 		for i, want := range c.Features {
 			if len(got) != len(c.Features) || !(math.Abs(float64(got[i]-want)) <= 2e-6*max(1, math.Abs(float64(want)))) {
-				t.Errorf("%s: value %d of %d is %g, want %g of %d", c.File, i, len(got), got[min(i, len(got)-1)], want, len(c.Features))
+				t.Errorf("%s: value %d of %d is %g, want %g of %d", c.File, i, len(got), got[min(i, len(got)-1)], want,
+					len(c.Features))
 				break
 			}
 		}
@@ -115,7 +116,8 @@ func TestOpsets(t *testing.T) {
 	}
 	of := func(op string, attributes ...[]byte) [][]byte {
 		node := nodeOf(op, "images s s m v > y", attributes...)
-		return [][]byte{tensorOf("s", 1, 3), tensorOf("m", 0, 3), tensorOf("v", 1, 3), node, nodeOf("Flatten", "y > features")}
+		return [][]byte{tensorOf("s", 1, 3), tensorOf("m", 0, 3), tensorOf("v", 1, 3), node, nodeOf("Flatten",
+			"y > features")}
 	}
 	normalization := of("BatchNormalization")
 	listed := func(names string) []byte {

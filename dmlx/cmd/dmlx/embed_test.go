@@ -304,7 +304,8 @@ func TestOddNumbers(t *testing.T) {
 		{"recall --embeddings " + plain + " --labels " + l, "", "ties|bytes"},
 		{"recall --embeddings " + tied + " --labels " + of, "ties: of 3 of 4 queries", "bytes"},
 		{"recall --embeddings " + octets + " --labels " + l, "holds bytes (uint8)", ""},
-		{"train --rule cos/con/con --features " + plain + " --labels " + l + " --test-features " + same + " --test-labels " + l,
+		{"train --rule cos/con/con --features " + plain + " --labels " + l + " --test-features " + same +
+			" --test-labels " + l,
 			"8 of the 8 rows of ", ""},
 		{"train --rule cos/con/con --features " + octets + " --labels " + l, "holds bytes (uint8)", "rows of"},
 	} {

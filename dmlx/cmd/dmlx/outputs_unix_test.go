@@ -33,7 +33,8 @@ func TestOutputs(t *testing.T) {
 	}
 	for _, ending := range []string{"", ".toml", ".txt"} { // Some names must have one.
 		if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"+ending), 0o600),
-			os.Mkdir(filepath.Join(dir, "folder"+ending), 0o700), os.Symlink("in.npy", filepath.Join(dir, "link"+ending))); err != nil {
+			os.Mkdir(filepath.Join(dir, "folder"+ending), 0o700), os.Symlink("in.npy", filepath.Join(dir,
+				"link"+ending))); err != nil {
 			t.Fatal(err)
 		}
 	}

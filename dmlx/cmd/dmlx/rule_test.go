@@ -14,7 +14,8 @@ import (
 func TestRule(t *testing.T) {
 	code, stdout, stderr := invoke(t, "rule", "cos-orth/lin-ms/cir?tau=2")
 	if code != 0 || !strings.Contains(stdout, "P+ = (1-mean(Sap-Rap, 0))*(1-Sap)") ||
-		!strings.Contains(stdout, "tau = 2") || !strings.Contains(stdout, "published losses") || !strings.Contains(stdout, "no loss") {
+		!strings.Contains(stdout, "tau = 2") || !strings.Contains(stdout, "published losses") ||
+		!strings.Contains(stdout, "no loss") {
 		t.Errorf("%d %s %s", code, stdout, stderr)
 	}
 	code, stdout, stderr = invoke(t, "rule", "cos/[1-Sap, log(San)]/[sigmoid(k*(San-Sap)), k=4]?k=8")
