@@ -4,29 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
-	"path"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gradient-surgery/dml/datasets/internal/mat5"
 )
 
-// cars is CARS-196: photographs of 196 models of cars. It has been given out in three forms:
+// cars is CARS-196: photographs of 196 models of cars. It is given out in two forms:
 //   - cars_annos.mat beside car_ims/;
-//   - a devkit with cars_train_annos.mat, cars_test_annos_withlabels.mat and cars_meta.mat, beside cars_train/ and
-//     cars_test/;
-//   - one folder per class, perhaps below train/ and test/, which split images, not classes.
+//   - as torchvision reads it: a devkit with cars_train_annos.mat and cars_meta.mat, and
+//     cars_test_annos_withlabels.mat, beside cars_train/ and cars_test/.
 var cars = publishedSet{
 	name: "CAR", alias: "cars", folders: carsRoots,
 	counts: []counts{{"train", 98, 8054}, {"test", 98, 8131}},
 	by:     "Krause et al., 3dRR 2013; split of Oh Song et al., CVPR 2016",
 	index: func(dir string) bool {
-		return isFile(dir, carsAll) || firstFile(dir, carsTrain...) != "" || areCars(dir, carFolders(dir))
+		return isFile(dir, carsAll) || firstFile(dir, carsTrain...) != ""
 	},
 	list: listCars,
 	mistaken: func(dir string) string {
@@ -38,17 +31,15 @@ var cars = publishedSet{
 		return ""
 	},
 	origin: origin{
-		page: "https://www.kaggle.com/datasets/jutrera/stanford-car-dataset-by-classes-folder",
+		page: "https://www.kaggle.com/datasets/rickyyyyyyy/torchvision-stanford-cars",
 		// The authors' own page is gone. No size or checksum of this file is stated anywhere.
 		archive: archive{file: "CARS196.zip", url: "http://ftp.cs.stanford.edu/cs/cvgl/CARS196.zip"},
-		want: "car_ims.tgz with cars_annos.mat, or the devkit with cars_train/ and cars_test/, " +
-			"or one folder of images per class",
+		want:    "car_ims.tgz with cars_annos.mat, or the devkit with cars_train/ and cars_test/",
 	},
 }
 
 // carsRoots are folders that the archives unpack in.
-var carsRoots = []string{"cars196", "CARS196", "Cars196", "stanford_cars", "StanfordCars", "cars", "car_data",
-	"car_data/car_data"}
+var carsRoots = []string{"cars196", "CARS196", "Cars196", "stanford_cars", "StanfordCars", "cars"}
 
 const carsAll = "cars_annos.mat"
 
@@ -66,19 +57,13 @@ const (
 	carsClasses = 196
 	// The first 98 classes are to train on: up to Eagle Talon Hatchback 1998.
 	carsTrainClasses = 98
-	// carsFirstTest comes before the names of the classes to test on, and after those to train on, byte by byte: the
-	// first of them is FIAT 500 Abarth 2012.
-	carsFirstTest = "FIAT"
 )
 
 func listCars(dir string) (*Listing, error) {
-	switch {
-	case isFile(dir, carsAll) && (isDir(dir, "car_ims") || firstFile(dir, carsTrain...) == ""):
+	if isFile(dir, carsAll) && (isDir(dir, "car_ims") || firstFile(dir, carsTrain...) == "") {
 		return listCarsAll(dir) // Some copies have both lists, and the images of one.
-	case firstFile(dir, carsTrain...) != "":
-		return listCarsDevkit(dir)
 	}
-	return listCarFolders(dir, carFolders(dir))
+	return listCarsDevkit(dir)
 }
 
 // carImage is an image of the lists.
@@ -223,109 +208,4 @@ func readMat(dir, name string) (m map[string]*mat5.Array, err error) {
 		return err
 	})
 	return m, err
-}
-
-// carFolders are the folders, below dir and with slashes, that hold one folder of images per class: train and test,
-// else dir itself.
-func carFolders(dir string) []string {
-	var found []string
-	for _, sub := range []string{"train", "test"} {
-		if isDir(dir, sub) && len(classFolders(dir, sub)) >= minClasses {
-			found = append(found, sub)
-		}
-	}
-	if len(found) == 0 && len(classFolders(dir, ".")) >= minClasses && !isDir(dir, "cars_train") &&
-		!isDir(dir, "car_ims") {
-		found = []string{"."}
-	}
-	return found
-}
-
-// areCars tells whether folders of classes are of this set and not of another: by the name of the folder that they are
-// in, by their number, or by names as the set's are, which end with a year.
-func areCars(dir string, subs []string) bool {
-	if len(subs) == 0 {
-		return false
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return false
-	}
-	base := filepath.Base(abs)
-	if strings.EqualFold(base, "CAR") || strings.HasPrefix(base, ".CAR-") || // The latter while it is unpacked.
-		slices.ContainsFunc(carsRoots, func(name string) bool { return strings.EqualFold(base, name) }) {
-		return true
-	}
-	classes := map[string]bool{}
-	years := 0
-	for _, sub := range subs {
-		for _, class := range classFolders(dir, sub) {
-			if !classes[class] && endsWithYear.MatchString(class) {
-				years++
-			}
-			classes[class] = true
-		}
-	}
-	return len(classes) == carsClasses || 2*years > len(classes)
-}
-
-var endsWithYear = regexp.MustCompile(` (19|20)[0-9]{2}$`)
-
-// classFolders lists the sub-folders of dir/sub that hold an image.
-func classFolders(dir, sub string) []string {
-	top, err := readTree(filepath.Join(dir, sub))
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, f := range top.folders {
-		if len(f.images) > 0 && f.path != "__MACOSX" {
-			names = append(names, f.path)
-		}
-	}
-	return names
-}
-
-// listCarFolders takes the classes in the order of their names, byte by byte, over all folders. The lists' own order
-// differs within makers but has the same 98 classes first.
-func listCarFolders(dir string, subs []string) (*Listing, error) {
-	files := map[string][]string{} // Paths by class.
-	for _, sub := range subs {
-		for _, class := range classFolders(dir, sub) {
-			f, err := readTree(filepath.Join(dir, sub, class))
-			if err != nil {
-				return nil, err
-			}
-			for _, image := range f.images {
-				files[class] = append(files[class], path.Join(sub, class, image))
-			}
-		}
-	}
-	classes := slices.Sorted(maps.Keys(files))
-	s := newSplitter(dir, "train", "test")
-	for k, class := range classes {
-		split := 0
-		if k >= carBoundary(classes) {
-			split = 1
-		}
-		for _, file := range files[class] {
-			if !fs.ValidPath(file) {
-				return nil, fmt.Errorf("folder %s: no name for a class", class)
-			}
-			if err := s.add(split, class, file); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return s.listing(), nil
-}
-
-// carBoundary is how many of the sorted classes are to train on: half of 196; of fewer, those whose names come before
-// carsFirstTest; half again if that tells nothing.
-func carBoundary(classes []string) int {
-	n, _ := slices.BinarySearch(classes, carsFirstTest)
-	if len(classes) == carsClasses || n == 0 || n == len(classes) {
-		n = len(classes) / 2
-	}
-	return n
 }

@@ -104,7 +104,7 @@ func Names() []string {
 //   - has one sub-folder of JPEG or PNG files per class: the first half of the classes by name is to train on; or
 //   - has folders train and test, or train, query and gallery, each with one sub-folder of images per class.
 //
-// Images of files are scaled, the shorter side to Size, and cut to their middle square; see [DecodeRGB].
+// Images of files are scaled, the shorter side to Size, and cut to their middle square; see [ReadImage].
 func Open(name string, o Options) (*Set, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -23,12 +23,7 @@ import (
 // pillow opens an image of testdata/pillow, which make.py there wrote.
 func pillow(t *testing.T, name string) *Raster {
 	t.Helper()
-	file, err := os.Open(filepath.Join("testdata", "pillow", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	r, err := DecodeRGB(file)
+	r, err := ReadImage(filepath.Join("testdata", "pillow", name))
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -139,8 +134,9 @@ func TestReadImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := expected(t, "alpha.png.rgb.png")
-	if im.Bounds() != want.Rect || im.At(7, 3) != want.At(7, 3) || im.At(-1, 0) != (color.RGBA{A: 255}) {
-		t.Errorf("%v, %v", im.Bounds(), im.At(7, 3))
+	if p := im.Pix[3*(3*im.Width+7):]; image.Pt(im.Width, im.Height) != want.Rect.Max ||
+		(color.RGBA{p[0], p[1], p[2], 255}) != want.At(7, 3) {
+		t.Errorf("%d×%d, %v", im.Width, im.Height, p[:3])
 	}
 	if _, err := ReadImage("testdata/pillow/none.png"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no file: %v", err)
@@ -162,17 +158,6 @@ func TestDecodeRGBRefuses(t *testing.T) {
 		return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
 	}
 	const afterHeader = 33
-	withChunk := func(name, data string) []byte {
-		return slices.Insert(read("rgb.png"), afterHeader, chunk(name, data)...)
-	}
-	frame := func(width byte) string { // Number 0, of this width and of height 1.
-		return "\x00\x00\x00\x00\x00\x00\x00" + string(width) + "\x00\x00\x00\x01" + strings.Repeat("\x00", 14)
-	}
-	for _, sound := range [][]byte{withChunk("gAMA", "\x00\x01\x00\x00"), withChunk("fcTL", frame(37))} {
-		if _, err := DecodeRGB(bytes.NewReader(sound)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	large := slices.Replace(read("rgb.png"), 8, afterHeader,
 		chunk("IHDR", "\x00\x00\x1f\x40\x00\x00\x1f\x40\x08\x02\x00\x00\x00")...)
 	whole := read("420.jpg")
@@ -185,15 +170,10 @@ func TestDecodeRGBRefuses(t *testing.T) {
 		"half a JPEG":           {whole[:len(whole)/2], "ends early"},
 		"half a PNG":            {read("alpha.png")[:400], "damaged image"},
 		"an odd bit":            {bytes.Replace(read("rgb.png"), []byte("IDAT"), []byte("IDAT\x01"), 1), "damaged image"},
-		"a chunk of no name":    {withChunk("tR\x01S", ""), `a chunk named "tR\x01S" at byte 33`},
-		"a short chunk":         {withChunk("gAMA", "\x00\x01"), "a chunk gAMA of 2 bytes at byte 33; want 4"},
-		"frames out of turn":    {withChunk("fdAT", "\x00\x00\x00\x01"), "a chunk fdAT at byte 33 out of turn"},
-		"a frame too wide":      {withChunk("fcTL", frame(38)), "a frame at byte 33 beyond the picture's 37×29 pixels"},
-		"an unknown profile":    {withChunk("iCCP", "a\x00\x07"), "compression method 7"},
-		"a chunk without end":   {read("rgb.png")[:400], "it ends early: a chunk of 2219 bytes at byte 33 of 400"},
-		"a few bytes for a lot": {large, "it ends early: 8000×8000 pixels in 2219 bytes"},
+		"a chunk without end":   {read("rgb.png")[:400], "damaged image"},
+		"a few bytes for a lot": {large, "ends early"},
 	} {
-		if _, err := DecodeRGB(bytes.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := decodeRGB(tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 	}
@@ -234,7 +214,7 @@ func TestDamagedPNGs(t *testing.T) {
 	whole := start + pixels + end
 	wrong := func(chunk string) string { return chunk[:len(chunk)-1] + string([]byte{chunk[len(chunk)-1] ^ 1}) }
 	index := packed(strings.Repeat("\x00\x00\x01\x02\x00\x01\x02\x00", 5))
-	if _, err := DecodeRGB(strings.NewReader(whole)); err != nil {
+	if _, err := decodeRGB([]byte(whole)); err != nil {
 		t.Fatal(err)
 	}
 	for name, file := range map[string]string{
@@ -259,7 +239,7 @@ func TestDamagedPNGs(t *testing.T) {
 		"nothing but a beginning":  sig + chunk("IHDR", "\x00"),
 		"a stranger in the pixels": start + pixels[:30] + chunk("tEXt", "a\x00b") + pixels[30:] + end,
 	} {
-		if _, err := DecodeRGB(strings.NewReader(file)); err == nil || !strings.Contains(err.Error(), "damaged image") {
+		if _, err := decodeRGB([]byte(file)); err == nil || !strings.Contains(err.Error(), "damaged image") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -276,7 +256,7 @@ func FuzzDecodeRGB(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		r, err := DecodeRGB(bytes.NewReader(file))
+		r, err := decodeRGB(file)
 		if err != nil {
 			return
 		}

@@ -105,8 +105,8 @@ func TestImagesAreCroppedToTheirBoxes(t *testing.T) {
 		part := &Raster{Width: width, Height: height}
 		for y := range height {
 			for x := range width {
-				c := raster.At(left+x, top+y).(color.RGBA)
-				part.Pix = append(part.Pix, c.R, c.G, c.B)
+				at := 3 * ((top+y)*raster.Width + left + x)
+				part.Pix = append(part.Pix, raster.Pix[at:at+3]...)
 			}
 		}
 		square := make([]uint8, 16*16*3)

@@ -158,7 +158,7 @@ func left(t *testing.T, dir string) []string {
 
 func TestGet(t *testing.T) {
 	t.Parallel()
-	for _, form := range []string{"cub", "cars", "cars-devkit", "cars-folders", "sop", "inshop"} {
+	for _, form := range []string{"cub", "cars", "cars-devkit", "sop", "inshop"} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			from := fixture(t, form, fixtures.Size{})

@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -85,11 +84,11 @@ func TestEveryLayoutIsListed(t *testing.T) {
 	}
 }
 
-// The three forms of CARS-196 have the same classes, and so has each the same split.
+// The two forms of CARS-196 have the same classes, and so has each the same split.
 func TestFormsOfCarsAgree(t *testing.T) {
 	t.Parallel()
 	var first []string
-	for _, form := range []string{"cars", "cars-devkit", "cars-folders"} {
+	for _, form := range []string{"cars", "cars-devkit"} {
 		l := mustList(t, "cars", fixture(t, form, fixtures.Size{TrainClasses: 4, TestClasses: 5, Images: 2}))
 		names := slices.Concat(l.Splits[0].Classes, []string{"|"}, l.Splits[1].Classes)
 		if first == nil {
@@ -97,34 +96,6 @@ func TestFormsOfCarsAgree(t *testing.T) {
 		}
 		if !slices.Equal(names, first) || names[0] != "Acura Model 001 2012" {
 			t.Errorf("%s: classes %q, want %q", form, names, first)
-		}
-	}
-}
-
-// Where 196 folders' names do not say, their order does.
-func TestCarBoundary(t *testing.T) {
-	t.Parallel()
-	numbered := func(n int) []string {
-		var names []string
-		for i := range n {
-			names = append(names, fmt.Sprintf("class %03d", i))
-		}
-		return names
-	}
-	for _, tc := range []struct {
-		classes []string
-		want    int
-	}{
-		{numbered(196), 98},
-		{numbered(10), 5},
-		{[]string{"Acura TL Sedan 2012", "Eagle Talon Hatchback 1998", "FIAT 500 Abarth 2012"}, 2},
-		{[]string{"Eagle Talon Hatchback 1998", "Ferrari FF Coupe 2012", "Volvo 240 Sedan 1993",
-			"smart fortwo Convertible 2012"}, 1},
-		{append(numbered(195), "FIAT"), 98},
-	} {
-		slices.Sort(tc.classes)
-		if got := carBoundary(tc.classes); got != tc.want {
-			t.Errorf("%d classes from %s: %d to train on, want %d", len(tc.classes), tc.classes[0], got, tc.want)
 		}
 	}
 }
@@ -195,12 +166,12 @@ func TestPublishedCountsAddUp(t *testing.T) {
 func TestSetsSideBySide(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, t.TempDir(), 3, "birds", "cats")
-	for _, form := range []string{"cub", "cars-folders", "sop", "inshop"} {
+	for _, form := range []string{"cub", "cars-devkit", "sop", "inshop"} {
 		if err := fixtures.Make(form, dir, fixtures.Size{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, folder := range map[string]string{"CUB": "CUB_200_2011", "CAR": "car_data",
+	for name, folder := range map[string]string{"CUB": "CUB_200_2011", "CAR": "stanford_cars",
 		"SOP": "Stanford_Online_Products", "In-shop": "In-shop Clothes Retrieval Benchmark"} {
 		l := mustList(t, name, dir)
 		if !strings.HasPrefix(l.Root, filepath.Join(dir, folder)) || l.Splits[0].Classes == nil ||
@@ -210,10 +181,6 @@ func TestSetsSideBySide(t *testing.T) {
 	}
 	_, err := List("cars", tree(t, t.TempDir(), 3, "birds", "cats")) // A folder of the user's own.
 	checkError(t, err, "CAR is not in the folder")
-	l := mustList(t, "cars", tree(t, t.TempDir(), 3, "Acura TL Sedan 2012", "Volvo 240 Sedan 1993"))
-	if len(l.Splits[0].Paths) != 3 || len(l.Splits[1].Paths) != 3 {
-		t.Errorf("by the names of its classes: %+v", l)
-	}
 }
 
 // replace edits a file of a fixture.
@@ -427,19 +394,6 @@ func TestPartialSets(t *testing.T) {
 	write(t, root, carsAll, string(all))
 	if l := mustList(t, "cars", dir); len(l.Missing) > 0 || len(l.Splits[0].Paths) != 12 {
 		t.Errorf("missing %v", l.Missing)
-	}
-	// A class may be a link to a folder.
-	dir = fixture(t, "cars-folders", fixtures.Size{})
-	classes, err := filepath.Glob(filepath.Join(dir, "car_data", "car_data", "train", "*"))
-	if err != nil || len(classes) == 0 {
-		t.Fatal(classes, err)
-	}
-	away := filepath.Join(t.TempDir(), "away")
-	if err := errors.Join(os.Rename(classes[0], away), os.Symlink(away, classes[0])); err != nil {
-		t.Fatal(err)
-	}
-	if l := mustList(t, "cars", dir); len(l.Splits[0].Paths) != 12 {
-		t.Errorf("with a linked class: %d images", len(l.Splits[0].Paths))
 	}
 }
 

@@ -34,7 +34,7 @@ func TestDataInfo(t *testing.T) {
 	t.Setenv(datasets.DataEnv, filepath.Join(t.TempDir(), "none"))
 	two := `{"test":{"classes":2,"images":8},"train":{"classes":3,"images":12}}`
 	three := `{"gallery":{"classes":2,"images":4},"query":{"classes":2,"images":4},"train":{"classes":3,"images":12}}`
-	for form, want := range map[string]string{"cub": two, "cars": two, "cars-devkit": two, "cars-folders": two,
+	for form, want := range map[string]string{"cub": two, "cars": two, "cars-devkit": two,
 		"sop": two, "inshop": three} {
 		dir := dataFixture(t, form)
 		name, _, _ := strings.Cut(form, "-")
