@@ -178,64 +178,6 @@ func OverSeeds(histograms []*runs.Histograms, images ImagesOf, measure func(runs
 	})
 }
 
-// HistogramClaim is a sentence of the paper on triplet densities: a measure is larger on the first side than on the
-// second.
-type HistogramClaim struct {
-	Says, Measured figures.Markup // The sentence, and how it is measured.
-	Images         ImagesOf
-	Of             func(runs.TripletDensity) float64
-	Less           bool // The first side's is the smaller one.
-	// Bounds that replace the comparison if they are not 0: the measure of the first side, or of each side, must be
-	// larger.
-	Alone, Each float64
-	Percent     bool // The measure is a share, shown in percent.
-}
-
-// ClaimSide is one side of a comparison, with its runs.
-type ClaimSide struct {
-	Title      figures.Markup
-	Histograms []*runs.Histograms
-}
-
-// ClaimGroup is a column group of claims: two sides to be compared.
-type ClaimGroup struct {
-	Title figures.Markup
-	Sides [2]ClaimSide
-}
-
-// CheckHistograms returns a table of claims, checked on groups of runs: each run of one side against each of the other.
-func CheckHistograms(caption figures.Markup, provenance string, claims []HistogramClaim,
-	groups ...ClaimGroup) *figures.Table {
-	t := &figures.Table{
-		Columns: []figures.Column{{Title: "The paper says", Left: true}, {Title: "measured as", Left: true},
-			{Title: "images", Left: true}},
-		Caption: caption,
-		Notes: []figures.Markup{"Holds: for so many of all pairs of runs, one of each side; a claim about one side, " +
-			"of its runs. Mean ± sample standard deviation over seeds."},
-		Provenance: provenance,
-	}
-	for _, g := range groups {
-		t.Columns = append(t.Columns, figures.Column{Group: g.Title, Title: g.Sides[0].Title},
-			figures.Column{Group: g.Title, Title: g.Sides[1].Title}, figures.Column{Group: g.Title, Title: "holds"})
-	}
-	for _, c := range claims {
-		row := figures.Row(c.Says, c.Measured, c.Images.Name)
-		for _, g := range groups {
-			row = append(row, c.value(g.Sides[0]), c.value(g.Sides[1]), figures.Text(c.holds(g)))
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t
-}
-
-func (c HistogramClaim) value(side ClaimSide) figures.Cell {
-	s := OverSeeds(side.Histograms, c.Images, c.Of)
-	if c.Percent {
-		return figures.Scored(s.Times(100))
-	}
-	return figures.Text(similarity(s))
-}
-
 // similarity formats a mean of similarities, with more digits than percents have.
 func similarity(s stats.Mean) figures.Markup {
 	switch {
@@ -245,38 +187,6 @@ func similarity(s stats.Mean) figures.Markup {
 		return fmt.Sprintf("%.3f", s.Mean)
 	}
 	return fmt.Sprintf("%.3f ± %.3f", s.Mean, s.Std)
-}
-
-// holds counts the pairs of runs, or the runs, for which the claim is true.
-func (c HistogramClaim) holds(g ClaimGroup) figures.Markup {
-	held, all := 0, 0
-	count := func(holds bool) {
-		all++
-		if holds {
-			held++
-		}
-	}
-	first, second := shown(g.Sides[0].Histograms, c.Images), shown(g.Sides[1].Histograms, c.Images)
-	switch {
-	case c.Alone != 0:
-		for _, a := range first {
-			count(c.Of(a) > c.Alone)
-		}
-	case c.Each != 0:
-		for _, a := range slices.Concat(first, second) {
-			count(c.Of(a) > c.Each)
-		}
-	default:
-		for _, a := range first {
-			for _, b := range second {
-				count(c.Of(a) > c.Of(b) != c.Less && c.Of(a) != c.Of(b))
-			}
-		}
-	}
-	if all == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%d of %d", held, all)
 }
 
 // Measures of the triplets of runs in percent, beside those of package report; most are shares.

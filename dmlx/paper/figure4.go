@@ -44,7 +44,6 @@ func figure4(ctx context.Context, q report.Request) (*Report, error) {
 		return nil, err
 	}
 	var rows scores.Table
-	var groups []ClaimGroup
 	own := slices.DeleteFunc(slices.Clone(p.rows), func(r histogramsRow) bool { return !r.own })
 	for _, r := range append([]histogramsRow{{name: "cos", label: figures.DirectionLabel("cos")},
 		{name: "euc", label: figures.DirectionLabel("euc")}}, own...) {
@@ -55,21 +54,12 @@ func figure4(ctx context.Context, q report.Request) (*Report, error) {
 					Value: OverSeeds(p.of[data][direction], images, overlap).Times(100)})
 			}
 		}
-		if r.own || p.separate == "" {
-			continue
-		}
-		groups = append(groups, ClaimGroup{label, [2]ClaimSide{{p.fine, p.of[p.fine][direction]},
-			{p.separate, p.of[p.separate][direction]}}})
 	}
 	overlaps, err := figures.Overlaps(rows, r.Provenance)
 	if err != nil {
 		return nil, err
 	}
 	r.Parts = []report.Part{{Of: cos}, {Name: "euc", Of: euc}, {Name: "overlap", Of: overlaps}}
-	if groups != nil { // They compare the two data sets.
-		claims := CheckHistograms("What the paper says of Figure 4, on our runs.", r.Provenance, Figure4Claims(), groups...)
-		r.Parts = append(r.Parts, report.Part{Name: "claims", Of: claims})
-	}
 	for i, row := range own {
 		of, err := picture(row.name, row.name)
 		if err != nil {
@@ -91,15 +81,3 @@ func numbered(name string, i int) string {
 func overlap(c runs.TripletDensity) float64   { return c.Overlap }
 func medianSap(c runs.TripletDensity) float64 { return c.MedianSap }
 func medianSan(c runs.TripletDensity) float64 { return c.MedianSan }
-
-// Figure4Claims returns the statements of the caption of Figure 4, §5.2 and §5.3, on CAR against In-shop.
-func Figure4Claims() []HistogramClaim {
-	return []HistogramClaim{
-		{Says: "on CAR the distributions are largely overlaid", Measured: "overlap above 50 %", Images: WholeTest,
-			Of: overlap, Alone: 0.5, Percent: true},
-		{Says: "on In-shop the overlay is much less", Measured: "overlap, %", Images: WholeTest, Of: overlap, Percent: true},
-		{Says: "(the same on the train set)", Measured: "overlap, %", Images: WholeTrain, Of: overlap, Percent: true},
-		{Says: "images of other classes look more similar on CAR", Measured: "median $S_{an}$", Images: WholeTest,
-			Of: medianSan},
-	}
-}

@@ -46,23 +46,8 @@ func figure5(ctx context.Context, q report.Request) (*Report, error) {
 		}
 		r.Parts = append(r.Parts, report.Part{Name: "separated", Of: separated})
 	}
-	var groups []ClaimGroup
-	for _, data := range p.sets() {
-		groups = append(groups, ClaimGroup{p.setTitle(data),
-			[2]ClaimSide{{figures.DirectionLabel("euc"), p.of[data]["euc"]},
-				{figures.DirectionLabel("cos"), p.of[data]["cos"]}}})
-	}
-	claims := CheckHistograms(
-		"What the paper says of Figure 5, the Euclidean direction against the cosine one, on our runs.",
-		r.Provenance, Figure5Claims(), groups...)
-	claims.Notes = append(claims.Notes,
-		"Pairs are those of the mined triplets. Right edge: $S_{ap}$ > 0.9. Top right corner: both similarities > 0.9. "+
-			"Spread: root of var $S_{ap}$ + var $S_{an}$.")
-	thresholds := CheckHistograms("Figure 5 with other bounds for the right edge and the top right corner than 0.9.",
-		r.Provenance, Figure5Thresholds(0.8, 0.85, 0.9, 0.95, 0.98), groups...)
 	numbers := TripletNumbers(r.Provenance, columns, p.table.Cells, p.histograms)
-	r.Parts = append(r.Parts, report.Part{Name: "numbers", Of: numbers}, report.Part{Name: "claims", Of: claims},
-		report.Part{Name: "thresholds", Of: thresholds})
+	r.Parts = append(r.Parts, report.Part{Name: "numbers", Of: numbers})
 	return r, nil
 }
 
@@ -70,7 +55,6 @@ func edge(c runs.TripletDensity) float64       { return c.Edge }
 func corner(c runs.TripletDensity) float64     { return c.Corner }
 func spread(c runs.TripletDensity) float64     { return c.Spread }
 func violations(c runs.TripletDensity) float64 { return c.Violations }
-func positive(c runs.TripletDensity) float64   { return c.Above(0, 0) }
 
 // TripletNumbers returns the table of all measures of the triplets of cells, by data set and by images. histograms has
 // those of each cell's runs, as [HistogramsOf] returns them.
@@ -112,48 +96,4 @@ func tripletNumbers(c Cell, histograms []*runs.Histograms, images ImagesOf) []fi
 	return figures.Row(c.Data, images.Name, directionLabel(c), triplets, similarity(of(medianSap)),
 		similarity(of(medianSan)), similarity(of(spread)), of(edge).Times(100), of(corner).Times(100),
 		of(violations).Times(100))
-}
-
-// Figure5Claims returns the statements of §5.4 on the Euclidean direction against the cosine one.
-func Figure5Claims() []HistogramClaim {
-	return []HistogramClaim{
-		{Says: "most pairs in training have positive similarity", Measured: "$S_{ap}$ and $S_{an}$ > 0, %",
-			Images: LastEpochs, Of: positive, Each: 0.5, Percent: true},
-		{Says: "more triplets along the right edge", Measured: "right edge, %", Images: LastEpochs, Of: edge, Percent: true},
-		{Says: "same labels clustered more tightly", Measured: "median $S_{ap}$", Images: LastEpochs, Of: medianSap},
-		{Says: "more triplets very close to the top right corner", Measured: "top right corner, %", Images: WholeTrain,
-			Of: corner, Percent: true},
-		{Says: "more triplets very close to the top right corner", Measured: "top right corner, %", Images: WholeTest,
-			Of: corner, Percent: true},
-		{Says: "cosine's triplets are more spread out", Measured: "spread", Images: WholeTrain, Of: spread, Less: true},
-		{Says: "cosine's triplets are more spread out", Measured: "spread", Images: WholeTest, Of: spread, Less: true},
-		{Says: "compressed, anchor-positive pairs", Measured: "median $S_{ap}$", Images: WholeTest, Of: medianSap},
-		{Says: "compressed, anchor-negative pairs", Measured: "median $S_{an}$", Images: WholeTest, Of: medianSan},
-		{Says: "features harder to distinguish", Measured: "$S_{an}$ > $S_{ap}$, %", Images: WholeTest, Of: violations,
-			Percent: true},
-	}
-}
-
-// Figure5Thresholds repeats the claims on the edge and the corner with other bounds than 0.9, which is our reading of
-// "along the edge" and "very close to the corner". Bounds are rounded to the densities' steps of 0.01.
-func Figure5Thresholds(bounds ...float64) []HistogramClaim {
-	var out []HistogramClaim
-	for _, part := range []struct {
-		says   figures.Markup
-		corner bool
-		images ImagesOf
-	}{{"more along the right edge", false, LastEpochs}, {"more in the corner", true, WholeTrain},
-		{"more in the corner", true, WholeTest}} {
-		for _, bound := range bounds {
-			claim := HistogramClaim{Says: part.says, Measured: fmt.Sprintf("$S_{ap}$ > %g, %%", bound), Images: part.images,
-				Percent: true,
-				Of:      func(c runs.TripletDensity) float64 { return c.Above(bound, -1) }}
-			if part.corner {
-				claim.Measured = fmt.Sprintf("both > %g, %%", bound)
-				claim.Of = func(c runs.TripletDensity) float64 { return c.Above(bound, bound) }
-			}
-			out = append(out, claim)
-		}
-	}
-	return out
 }
