@@ -30,7 +30,6 @@ func TestLongNames(t *testing.T) {
 		return c
 	}
 	ours := scores.Curve{{LR: 0.1, Test: meanOf(60, 1, 3, 0)}, {LR: 0.2, Test: meanOf(63, 1, 3, 0)}}
-	placed := []Placed{{row, [3]float64{60, 61, 62}, [3]int{}}, {word, [3]float64{59, 60, 61}, [3]int{1, 1, 1}}}
 	grid := GridSet{Data: "minicar", Directions: []string{"cos"}, Triplets: gridLevels[2], Scores: gridScores(70),
 		Pairs: []string{"con", "own-weight", strings.Repeat("own-", 30)}}
 	grids, err := GridMap([]GridSet{grid}, "")
@@ -39,7 +38,6 @@ func TestLongNames(t *testing.T) {
 	}
 	panels := [][]RatePanel{{{Title: row, Ours: ours}, {Title: word, Ours: ours}}}
 	for name, f := range map[string]*Figure{"grid": grids, "rows": named(row, word).Plot(),
-		"ranks": RankChanges("a", 2, []RankSet{{word, true, placed}}, ""),
 		"rates": RateCurves("a", []RateSet{{row, panels}}, "")} {
 		if n := collisions(f); n > 0 {
 			t.Errorf("%s: %d texts are cut or on others", name, n)

@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,15 +11,15 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// sweepOf returns the panels and the orders of a sweep in which our curves are the paper's own. Each recall is moved by
+// sweepOf returns the panels of a sweep in which our curves are the paper's own. Each recall is moved by
 // shift and by a little of its own, and each rate is multiplied by a factor. Held-out recall moves differently. A
 // change may alter points.
 func sweepOf(table int, shift, factor float64,
-	change func(rule, set string, lr *float64, test, heldOut *stats.Mean)) (sets []RateSet, orders []RankSet) {
+	change func(rule, set string, lr *float64, test, heldOut *stats.Mean)) (sets []RateSet) {
 	printed := scores.Printed().Select(scores.Row{Table: table})
 	for _, rules := range printed.Group(scores.Data.Of) {
 		data := map[string]string{"CAR": "minicar beside CAR", "In-shop": "minishop beside In-shop"}[rules.Key]
-		set, order := RateSet{Title: data}, RankSet{Title: data, Paper: true}
+		set := RateSet{Title: data}
 		before := ""
 		for _, rule := range rules.Rows.Group(scores.Rule.Of) {
 			direction, pair, triplet, _ := RuleLabels(rule.Key)
@@ -47,26 +46,10 @@ func sweepOf(table int, shift, factor float64,
 				set.Lines, before = append(set.Lines, nil), block
 			}
 			set.Lines[len(set.Lines)-1] = append(set.Lines[len(set.Lines)-1], panel)
-			if i, j := panel.Ours.Best(), panel.Ours.BestHeldOut(); i >= 0 && j >= 0 {
-				order.Rules = append(order.Rules, Placed{Label: label,
-					Recall: [3]float64{panel.Theirs.Peak().Mean, panel.Ours[i].Test.Mean, panel.Ours[j].Test.Mean}})
-			}
 		}
-		for k := range 3 {
-			places := make([]int, len(order.Rules))
-			for i := range places {
-				places[i] = i
-			}
-			slices.SortStableFunc(places, func(a, b int) int {
-				return cmp.Compare(order.Rules[b].Recall[k], order.Rules[a].Recall[k])
-			})
-			for place, i := range places {
-				order.Rules[i].Place[k] = place
-			}
-		}
-		sets, orders = append(sets, set), append(orders, order)
+		sets = append(sets, set)
 	}
-	return sets, orders
+	return sets
 }
 
 func TestSweepPictures(t *testing.T) {
@@ -86,19 +69,17 @@ func TestSweepPictures(t *testing.T) {
 	for _, c := range []struct {
 		table         int
 		shift, factor float64
-		rules         int
 		change        func(rule, set string, lr *float64, test, heldOut *stats.Mean)
-	}{{6, -3, 3, 4, severalSeeds}, {7, -4, 3, 12, gaps}, {8, -3, 2, 10, nil}} {
-		sets, orders := sweepOf(c.table, c.shift, c.factor, c.change)
+	}{{6, -3, 3, severalSeeds}, {7, -4, 3, gaps}, {8, -3, 2, nil}} {
+		sets := sweepOf(c.table, c.shift, c.factor, c.change)
 		name := fmt.Sprint("sweep", c.table)
 		checkGolden(t, name+"curves", RateCurves("curves", sets, somewhere), nil)
-		checkGolden(t, name+"order", RankChanges("orders", c.rules, orders, somewhere), nil)
 	}
 }
 
 // Our recalls are far below the paper's, and the provenance needs two lines.
 func TestSweepFarFromThePaper(t *testing.T) {
-	sets, _ := sweepOf(6, -50, 3, func(rule, _ string, _ *float64, test, heldOut *stats.Mean) {
+	sets := sweepOf(6, -50, 3, func(rule, _ string, _ *float64, test, heldOut *stats.Mean) {
 		if strings.HasPrefix(rule, "euc-orth/") {
 			*test, *heldOut = meanOf(math.NaN(), 0, 0, 1), meanOf(math.NaN(), 0, 0, 1)
 		}

@@ -56,8 +56,8 @@ func atSweepRates(table int) func(presets.Preset, Cell) ([]Cell, error) {
 	})
 }
 
-// sweepTable reproduces one of Tables 6 to 8: the table, its curves, the two protocols that choose a rate with the
-// order under each, and the loss at other rates.
+// sweepTable reproduces one of Tables 6 to 8: the table, its curves, the two protocols that choose a rate, and
+// the loss at other rates.
 func sweepTable(of Study) maker {
 	return func(ctx context.Context, q report.Request) (*Report, error) {
 		return study(ctx, of, q, func(t *Table, provenance string) ([]report.Part, error) {
@@ -66,7 +66,7 @@ func sweepTable(of Study) maker {
 				return nil, err
 			}
 			return []report.Part{{Of: s.Table()}, {Name: "curves", Of: s.Curves()}, {Name: "protocols", Of: s.Protocols()},
-				{Name: "order", Of: s.Orders()}, {Name: "robustness", Of: s.Robustness()}}, nil
+				{Name: "robustness", Of: s.Robustness()}}, nil
 		})
 	}
 }

@@ -261,7 +261,7 @@ func TestReadRejects(t *testing.T) {
 		point("cos/con/con", "minicar", "CAR", 0.1, scores.Missing(), scores.Missing()),
 		point("cos/lin/con", "minicar", "", 0.1, score, score)} {
 		s := read(t, "table6", all)
-		for _, o := range []figures.Output{s.Table(), s.Curves(), s.Protocols(), s.Orders(), s.Robustness()} {
+		for _, o := range []figures.Output{s.Table(), s.Curves(), s.Protocols(), s.Robustness()} {
 			for _, format := range o.Formats() {
 				if _, err := figures.Bytes(o, format); err != nil {
 					t.Error(err)

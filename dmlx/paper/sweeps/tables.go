@@ -224,39 +224,6 @@ func (s *Sweep) Protocols() *figures.Table {
 	return t
 }
 
-// Orders draws the order of the rules under both protocols and in the paper, for the rules for which both protocols
-// select a rate.
-func (s *Sweep) Orders() *figures.Figure {
-	var alt strings.Builder
-	fmt.Fprintf(&alt, "Table %d: the order of different %s in the paper, at the rates chosen on test and at those chosen "+
-		"on held-out classes.", s.number, s.compared)
-	var sets []figures.RankSet
-	for i, set := range s.sets {
-		drawn := figures.RankSet{Title: set.title(), Paper: set.paper != ""}
-		var words []string
-		for _, r := range s.rows {
-			c := r.cells[i]
-			if !c.chosen() {
-				continue
-			}
-			p := figures.Placed{Label: r.title(), Place: [3]int{c.paper.rank, c.byTest.rank, c.byHeldOut.rank},
-				Recall: [3]float64{c.paper.Test.Mean, c.byTest.Test.Mean, c.byHeldOut.Test.Mean}}
-			drawn.Rules = append(drawn.Rules, p)
-			text := fmt.Sprintf(" %s %.1f and %.1f", r.id, p.Recall[1], p.Recall[2])
-			if !math.IsNaN(p.Recall[0]) {
-				text += fmt.Sprintf(" (paper: %.1f)", p.Recall[0])
-			}
-			words = append(words, text)
-		}
-		if words == nil {
-			words = []string{" no runs yet"}
-		}
-		fmt.Fprintf(&alt, " %s:%s.", set.data, strings.Join(words, ","))
-		sets = append(sets, drawn)
-	}
-	return figures.RankChanges(alt.String(), len(s.rows), sets, s.provenance)
-}
-
 // Robustness returns the table of the test recall, in points, that rules lose at half and at twice their best rate and
 // at the worst rate of the grid.
 func (s *Sweep) Robustness() *figures.Table {
