@@ -11,10 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Copies are a user's copies of the shipped notebooks. Cells run and are saved in them, and a copy that has been
@@ -63,71 +61,6 @@ func (c Copies) Update() (written int, old []string, err error) {
 		written++
 	}
 	return written, old, nil
-}
-
-// Restored is a notebook that is as shipped again.
-type Restored struct {
-	Notebook string `json:"notebook"`
-	Kept     string `json:"kept,omitempty"` // The name of the user's changed copy; empty if there was none.
-}
-
-// Restore brings back notebooks as shipped: those named, with or without folder and .ipynb, else all that are missing
-// or have been changed. A changed copy is kept under a name with the time.
-func (c Copies) Restore(named []string, now time.Time) (restored []Restored, err error) {
-	names := c.files()
-	var chosen []string
-	for _, n := range named {
-		name := strings.TrimSuffix(filepath.Base(n), ".ipynb") + ".ipynb"
-		if !slices.Contains(names, name) {
-			return nil, errs.NoSuch(n+" is not a shipped notebook", n, c.Names())
-		}
-		chosen = append(chosen, name)
-	}
-	if named == nil {
-		chosen = names
-	}
-	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return nil, err
-	}
-	sums := c.sums()
-	defer func() { err = cmp.Or(err, c.record(sums)) }()
-	for _, name := range chosen {
-		r := Restored{Notebook: name}
-		shipped, err := c.read(name)
-		if err != nil {
-			return restored, err
-		}
-		to := filepath.Join(c.Dir, name)
-		mine, err := durable.ReadAtMost(to, durable.MaxText)
-		if err == nil && sum(mine) == sum(shipped) {
-			continue
-		}
-		if err == nil {
-			r.Kept = strings.TrimSuffix(name, ".ipynb") + now.Format("-20060102-150405") + ".ipynb"
-			if err := writeNew(filepath.Join(c.Dir, r.Kept), mine); err != nil {
-				return restored, err
-			}
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return restored, err
-		}
-		if err := durable.WriteFile(to, shipped, 0o644); err != nil {
-			return restored, err
-		}
-		sums[name] = sum(shipped)
-		restored = append(restored, r)
-	}
-	return restored, nil
-}
-
-// writeNew writes a file that must not exist.
-func writeNew(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = cmp.Or(err, f.Sync())
-	return cmp.Or(err, f.Close())
 }
 
 // goVersion is Go's version in a notebook's metadata.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 )
 
 // write writes a file, and read returns one, "" if it is not there.
@@ -57,39 +56,6 @@ func TestCopiesUpdate(t *testing.T) {
 	update(0, "a.ipynb")
 }
 
-func TestCopiesRestore(t *testing.T) {
-	t.Parallel()
-	c := Copies{Dir: filepath.Join(t.TempDir(), "new"), Shipped: fstest.MapFS{"a.ipynb": {Data: []byte("A")},
-		"b.ipynb": {Data: []byte("B")}}}
-	now := time.Date(2026, 11, 23, 14, 30, 5, 0, time.UTC)
-	a := filepath.Join(c.Dir, "a.ipynb")
-	if got, err := c.Restore([]string{"a"}, now); err != nil || len(got) != 1 || got[0] != (Restored{"a.ipynb", ""}) {
-		t.Errorf("%v, %v", got, err)
-	}
-	write(t, a, "mine")
-	kept := Restored{"a.ipynb", "a-20261123-143005.ipynb"}
-	if got, err := c.Restore(nil, now); err != nil || len(got) != 2 || got[0] != kept {
-		t.Errorf("%v, %v", got, err)
-	}
-	if read(a) != "A" || read(filepath.Join(c.Dir, kept.Kept)) != "mine" {
-		t.Errorf("%q, kept %q", read(a), read(filepath.Join(c.Dir, kept.Kept)))
-	}
-	if got, err := c.Restore(nil, now); err != nil || len(got) != 0 {
-		t.Errorf("nothing to restore: %v, %v", got, err)
-	}
-	// A second time in the same second no work is lost either.
-	write(t, a, "mine too")
-	if _, err := c.Restore([]string{"notebooks/a.ipynb"}, now); err == nil || read(a) != "mine too" {
-		t.Errorf("%v, %q", err, read(a))
-	}
-	if _, err := c.Restore([]string{"c"}, now); err == nil || !strings.Contains(err.Error(), "here are a, b") {
-		t.Errorf("an unknown notebook: %v", err)
-	}
-	if n, old, err := c.Update(); n != 0 || len(old) != 0 || err != nil {
-		t.Errorf("%d, %q, %v", n, old, err)
-	}
-}
-
 // A notebook that JupyterLab has opened and saved counts as unchanged, one whose cells differ does not.
 func TestSum(t *testing.T) {
 	t.Parallel()
@@ -119,9 +85,6 @@ func TestRecordOfAStranger(t *testing.T) {
 		}
 		if n, _, err := c.Update(); err != nil || n != 1 {
 			t.Errorf("%.10q: %d written, %v", text, n, err)
-		}
-		if _, err := c.Restore(nil, time.Now()); err != nil {
-			t.Errorf("%.10q: %v", text, err)
 		}
 	}
 }

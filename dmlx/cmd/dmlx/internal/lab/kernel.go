@@ -121,17 +121,6 @@ func (l *Lab) InstallKernel() (path string, err error) {
 	return path, writeFiles(map[string][]byte{path: l.spec})
 }
 
-// RemoveKernel removes the kernelspec from the user's own Jupyter and returns the path that it had.
-func RemoveKernel() (path string, err error) {
-	if path, err = ownKernel(); err != nil {
-		return "", err
-	}
-	if err := os.Remove(path); err != nil {
-		return "", fmt.Errorf("no kernel was taken out: %w", err)
-	}
-	return path, os.Remove(filepath.Dir(path))
-}
-
 // ownKernel returns the path of the user's kernelspec if there is none, or one that lab has written.
 func ownKernel() (path string, err error) {
 	if path, err = UserKernel(); err != nil {

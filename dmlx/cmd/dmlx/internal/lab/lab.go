@@ -232,18 +232,11 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if _, err := l.command(ctx, "", env, python, "-I", "-m", "venv", "--without-pip", dir); err != nil {
 		return fmt.Errorf("%s -m venv failed: %w", python, err)
 	}
-	var group errgroup.Group
-	for i, part := range parts(string(requirements), pips) {
-		group.Go(func() error {
-			name := fmt.Sprintf("requirements%d.txt", i+1)
-			if err := durable.WriteFile(filepath.Join(dir, name), []byte(part), 0o644); err != nil {
-				return err
-			}
-			_, err := l.command(ctx, dir, env, l.python(), pipArgs(dir, name)...)
-			return err
-		})
+	const name = "requirements.txt"
+	if err := durable.WriteFile(filepath.Join(dir, name), requirements, 0o644); err != nil {
+		return err
 	}
-	if err := group.Wait(); err != nil {
+	if _, err := l.command(ctx, dir, env, l.python(), pipArgs(dir, name)...); err != nil {
 		return fmt.Errorf("pip could not install JupyterLab (the first set-up needs a network): %w", err)
 	}
 	end(nil)
@@ -286,22 +279,6 @@ func (l *Lab) writeSettings() error {
 func (l *Lab) hasPython() bool {
 	_, err := os.Stat(l.python()) // A link to the Python that created it.
 	return err == nil && stamped(l.venv(), "")
-}
-
-// pips is how many pips install side by side: each waits for one file after another.
-const pips = 3
-
-// parts deals the packages of requirements out to n files.
-func parts(requirements string, n int) []string {
-	out := make([]string, n)
-	at := -1
-	for line := range strings.Lines(requirements) {
-		if !strings.HasPrefix(line, " ") { // Its hashes follow.
-			at++
-		}
-		out[at%n] += line
-	}
-	return out
 }
 
 // runPip runs the pip that comes with Python from its wheel, as ensurepip does, which would first install it.

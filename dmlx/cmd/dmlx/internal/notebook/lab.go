@@ -37,14 +37,12 @@ func NewLab(a *cli.App) *cobra.Command {
 		port      int
 		execute   bool
 		inPlace   bool
-		restore   bool
 		install   bool
-		remove    bool
 		timeout   time.Duration
 		jobs      int
 	)
 	cmd := &cobra.Command{
-		Use:   "lab [--execute | --restore | --install-kernel | --remove-kernel] [NOTEBOOK…]",
+		Use:   "lab [--execute | --install-kernel] [NOTEBOOK…]",
 		Short: "Open the notebooks in JupyterLab, or run them",
 		Long: `Open the notebooks in JupyterLab, in your browser.
 
@@ -53,9 +51,8 @@ environment with a pinned JupyterLab, GoNB, goimports, gopls and a Go kernel tha
 and Go are not changed. Later starts take seconds and need no network.
 
 You work on copies of the notebooks, in the folder ` + carried + ` of the checkout, which git ignores. A copy that you
-have changed is never overwritten; the others follow the checkout. --restore brings the named notebooks back as
-shipped, or all that you have changed, and keeps your copies under names that hold the time. Authors of notebooks open
-those of the checkout with --in-place.
+have changed is never overwritten; the others follow the checkout. Remove or rename a copy, and the next start brings
+the notebook as shipped. Authors of notebooks open those of the checkout with --in-place.
 
 Some cells show the playground as a page, which computes in the browser without a kernel:
 notebooks/` + singleFile + `, built again at each start.
@@ -70,25 +67,21 @@ them at a time. If a cell fails, the command names it and fails, and the noteboo
 A notebook is a file, or one of this project by its name, such as start.
 
 --install-kernel sets everything up and adds the kernel "` + lab.KernelTitle + `" to your own Jupyter, for
-nbconvert, papermill, VS Code or a JupyterHub; --remove-kernel takes it out again.
+nbconvert, papermill, VS Code or a JupyterHub; jupyter kernelspec remove ` + lab.Kernel + ` takes it out again.
 
 A notebook's cells are programs. They run with your rights: they can read, change and delete your files and use the
 network. Run only notebooks that you trust.`,
 		Example: `  go run ./dmlx/cmd/dmlx lab
   go run ./dmlx/cmd/dmlx lab start
   go run ./dmlx/cmd/dmlx lab --no-browser --port 8888
-  go run ./dmlx/cmd/dmlx lab --restore table2
   go run ./dmlx/cmd/dmlx lab --execute notebooks/table2.ipynb --preset smoke`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case (install || remove) && (install == remove || execute || restore || inPlace || len(args) > 0):
-				return cli.Usagef("lab: --install-kernel and --remove-kernel take no other flag and no notebook")
+			case install && (execute || inPlace || len(args) > 0):
+				return cli.Usagef("lab: --install-kernel takes no other flag and no notebook")
 			case execute && len(args) == 0:
 				return cli.Usagef("lab --execute: name the notebooks to run")
-			case restore && (execute || inPlace):
-				return cli.Usagef("lab --restore brings back copies: leave out --execute and --in-place; " +
-					"git restores the notebooks of a checkout")
-			case !execute && !restore && len(args) > 1:
+			case !execute && len(args) > 1:
 				return cli.Usagef("lab opens one notebook; lab --execute runs several")
 			case !execute && cmd.Flags().Changed("jobs"), !execute && cmd.Flags().Changed("timeout"):
 				return cli.Usagef("lab: --jobs and --timeout are for notebooks that --execute runs")
@@ -96,9 +89,6 @@ network. Run only notebooks that you trust.`,
 				return cli.Usagef("lab --jobs %d: want 1 to %d notebooks at a time", jobs, maxNotebooks)
 			case timeout < 0:
 				return cli.Usagef("lab --timeout %s: want 0 for no limit, or more", timeout)
-			}
-			if remove {
-				return userKernel(a, lab.RemoveKernel)
 			}
 			l, err := Lab(a)
 			if err != nil {
@@ -108,26 +98,25 @@ network. Run only notebooks that you trust.`,
 				if err := setUpWhole(cmd.Context(), a, l); err != nil {
 					return err
 				}
-				return userKernel(a, l.InstallKernel)
-			}
-			copies := copiesOf(l)
-			if !restore {
-				folder := copies.Dir
-				if (execute || inPlace) && l.Folder == "" {
-					folder = filepath.Join(l.Root, "notebooks")
-				}
-				if args, err = found(copies, folder, args); err != nil {
+				path, err := l.InstallKernel()
+				if err != nil {
 					return err
 				}
+				return a.Print(map[string]string{"kernel": path}, path)
+			}
+			copies := copiesOf(l)
+			named := copies.Dir
+			if (execute || inPlace) && l.Folder == "" {
+				named = filepath.Join(l.Root, "notebooks")
+			}
+			if args, err = found(copies, named, args); err != nil {
+				return err
 			}
 			if execute {
 				return executeNotebooks(cmd.Context(), a, l, args, timeout, jobs)
 			}
 			if inPlace && l.Folder != "" {
 				return fmt.Errorf("lab --in-place: %s is in no checkout", l.Folder)
-			}
-			if restore {
-				return restoreNotebooks(a, copies, args)
 			}
 			free, err := lab.FreePort(port) // Checked before the set-up, which may take minutes.
 			if err != nil {
@@ -188,21 +177,10 @@ network. Run only notebooks that you trust.`,
 	flags.IntVar(&port, "port", 0, "port on localhost (default: any free port)")
 	flags.BoolVar(&execute, "execute", false, "run the named notebooks without a browser and save their outputs")
 	flags.BoolVar(&inPlace, "in-place", false, "open the notebooks of the checkout, not copies")
-	flags.BoolVar(&restore, "restore", false, "bring back the named notebooks, or all changed ones, as shipped")
 	flags.BoolVar(&install, "install-kernel", false, "add the kernel to your own Jupyter")
-	flags.BoolVar(&remove, "remove-kernel", false, "take the kernel out of your own Jupyter again")
 	flags.IntVar(&jobs, "jobs", 1, "with --execute: number of notebooks to run at a time")
 	flags.DurationVar(&timeout, "timeout", time.Hour, "with --execute: time limit of a cell, 0 for no limit")
 	return cmd
-}
-
-// userKernel prints where the kernel of the user's own Jupyter is, or was.
-func userKernel(a *cli.App, change func() (path string, err error)) error {
-	path, err := change()
-	if err != nil {
-		return err
-	}
-	return a.Print(map[string]string{"kernel": path}, path)
 }
 
 // found returns notebooks as paths of files. One that is no file is a shipped notebook by its name, in a folder.
@@ -298,8 +276,8 @@ func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
 		a.Logf("copied %d notebooks to %s, where you can change them", n, l.Folder)
 	}
 	if len(old) > 0 {
-		a.Logf("there are newer versions of notebooks that you have changed: dmlx lab --restore %s brings them and keeps "+
-			"yours under other names", strings.ReplaceAll(strings.Join(old, " "), ".ipynb", ""))
+		a.Logf("there are newer versions of notebooks that you have changed: rename yours, and the next start brings them: %s",
+			strings.Join(old, ", "))
 	}
 	if outside {
 		from := l.Root
@@ -309,29 +287,6 @@ func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
 		a.Logf("the notebooks' cells compile %s", from)
 	}
 	return nil
-}
-
-// restoreNotebooks brings back copies as shipped, and prints where the user's are.
-func restoreNotebooks(a *cli.App, copies lab.Copies, names []string) error {
-	restored, err := copies.Restore(names, time.Now())
-	var lines []string
-	for _, r := range restored {
-		line := r.Notebook + ": as shipped again"
-		if r.Kept != "" {
-			line += "; yours is now " + r.Kept
-		}
-		lines = append(lines, line)
-	}
-	if err != nil {
-		for _, line := range lines {
-			a.Logf("%s", line)
-		}
-		return err
-	}
-	if lines == nil {
-		lines = []string{"no copy has been changed"}
-	}
-	return a.Print(map[string]any{"restored": append([]lab.Restored{}, restored...)}, strings.Join(lines, "\n"))
 }
 
 // setUp sets up what a first cell needs, and prints the steps of the set-up, that of finish too, with their seconds.
