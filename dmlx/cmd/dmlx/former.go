@@ -25,7 +25,7 @@ var formerCommands = map[string]string{
 	"gallery export": "numpy.load reads rows.npy of an index, float32 [N, D], for FAISS and hnswlib",
 }
 
-// formerFlags are flags that train and reproduce no longer have, and what stands in their place.
+// formerFlags are flags that commands no longer have, and what stands in their place.
 var formerFlags = map[string]string{
 	"follow":           "squeue and sacct tell of the job, and the same command shows what is there",
 	"retries":          "the same command submits again what has failed",
@@ -60,6 +60,10 @@ var formerFlags = map[string]string{
 	"allow-partial":    "want --set allow_partial=true",
 	"skip-bad":         "want --set skip_bad=true",
 	"crop-boxes":       "want --set crop_boxes=true",
+	"restore":          "remove or rename the copy of a notebook, and the next start of dmlx lab brings it as shipped",
+	"remove-kernel":    "jupyter kernelspec remove dmlx takes the kernel out of your own Jupyter",
+	"out":              "--matrix and --pairs write what a gradient is made of",
+	"features":         "an index is of images, --k of which are found for a photograph; dmlx recall compares rows of files",
 	"half":             "an index keeps its rows as float32",
 }
 

@@ -3,7 +3,6 @@ package gradients
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -13,7 +12,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/npy"
-	"github.com/gradient-surgery/dml/figures"
 )
 
 // autogradHelp says how PyTorch makes the files of a gradient, and what can be found in it.
@@ -30,7 +28,7 @@ with --at raw at the embeddings in E.npy, with --at normalized at their L2-norma
     for name, x in ("E", e), ("L", labels), ("G", e.grad), ("W", cosine.S.grad):
         np.save(name + ".npy", x.detach().cpu().numpy())
 
-    dmlx dissect --embeddings E.npy --labels L.npy --gradient G.npy --at raw --loss ms --out pictures
+    dmlx dissect --embeddings E.npy --labels L.npy --gradient G.npy --at raw --loss ms --matrix M.npy
 
 If the loss reads the embeddings through S alone, G = M f with a symmetric M on the sphere; what no such M gives is "not
 through S". M is unique if the batch has no more embeddings than dimensions (B ≤ D). Otherwise many M give the same
@@ -168,22 +166,16 @@ func (d *dissection) autograd(a *cli.App, e dissect.Embeddings, p dissect.Proxie
 	if err := d.write(x.M, x.N, x.Implied); err != nil {
 		return err
 	}
-	saved := []string{}
-	if d.out != "" {
-		if saved, err = autogradPictures(a, x, d.out); err != nil {
-			return err
-		}
-	}
 	v := impliedJSON(x.Implied)
 	v["gradient"], v["similarity_gradient"], v["at"], v["miner"], v["backend"] = d.gradient, d.similarity, d.at, d.miner,
 		backend
 	v["rows"], v["dim"], v["coordinates"], v["outside"], v["lengths"] = x.N, x.Dim, x.Coordinates, x.Outside, x.Lengths
-	v["ambiguity"], v["compared"], v["files"], v["nearest"] = x.Ambiguity, k, saved, ranked
+	v["ambiguity"], v["compared"], v["nearest"] = x.Ambiguity, k, ranked
 	body := d.autogradText(x, k)
 	if len(ranked) > 0 {
 		body += "\n\n" + rankedText("nearest rules and losses", ranked)
 	}
-	return a.Print(v, body+cli.FilesText(saved))
+	return a.Print(v, body)
 }
 
 // autogradText prints a dissected gradient, and the loss or rule that it is compared with.
@@ -227,40 +219,4 @@ func (d *dissection) autogradText(x *dissect.AutogradDissection, k *dissect.Near
 			k.Constant, k.Error, k.Cosine)
 	}
 	return out.String()
-}
-
-// autogradPictures writes the gradient matrix and the weights of the pairs to a folder.
-func autogradPictures(a *cli.App, d *dissect.AutogradDissection, dir string) ([]string, error) {
-	matrix, err := figures.GradientMatrix(figures.Matrix{Title: "$M$ of the given gradient", Values: d.M,
-		Labels: d.Labels})
-	if err != nil {
-		return nil, err
-	}
-	sides := make([]figures.WeightedPairs, 2)
-	for _, anchor := range d.Implied.Anchors {
-		for k, pairs := range [][]dissect.ImpliedPair{anchor.Positives, anchor.Negatives} {
-			for _, p := range pairs {
-				sides[k].S = append(sides[k].S, float64(p.S))
-				sides[k].Weight = append(sides[k].Weight, anchor.Weight*p.Weight)
-			}
-		}
-	}
-	provenance := fmt.Sprintf("a given gradient of %d embeddings in %d dimensions", d.N, d.Dim)
-	if d.Ambiguity > 0 {
-		provenance += fmt.Sprintf("; M is ambiguous in %d numbers", d.Ambiguity)
-	}
-	matrix.Provenance = provenance
-	saved, err := a.SaveAll(matrix, filepath.Join(dir, "gradient-matrix"))
-	if err != nil {
-		return nil, err
-	}
-	if len(sides[0].S)+len(sides[1].S) == 0 {
-		return saved, nil
-	}
-	weights, err := figures.PairWeights(provenance, "the given gradient", sides[0], sides[1])
-	if err != nil {
-		return nil, err
-	}
-	paths, err := a.SaveAll(weights, filepath.Join(dir, "gradient-weights"))
-	return append(saved, paths...), err
 }

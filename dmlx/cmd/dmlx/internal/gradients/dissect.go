@@ -23,7 +23,7 @@ import (
 
 // dissection is a call of dissect: its flags, and what they name.
 type dissection struct {
-	loss, miner, rule, embeddings, labels, proxies, classes, matrix, pairs, out string
+	loss, miner, rule, embeddings, labels, proxies, classes, matrix, pairs string
 
 	gradient, at, similarity string // Of a given gradient.
 	nearest                  int    // How many rules and losses to rank.
@@ -54,7 +54,7 @@ Losses (--list describes them):
 ` + text.Wrap(losses.Names()),
 		Example: `  dmlx dissect --list
   dmlx dissect --loss "circle?gamma=64" --embeddings E.npy --labels L.npy --matrix M.npy --pairs pairs.csv
-  dmlx dissect --gradient G.npy --at raw --embeddings E.npy --labels L.npy --loss ms --out pictures
+  dmlx dissect --gradient G.npy --at raw --embeddings E.npy --labels L.npy --loss ms --matrix M.npy
   dmlx dissect --gradient G.npy --embeddings E.npy --labels L.npy --nearest 10
   dmlx dissect --similarity-gradient W.npy --embeddings E.npy --labels L.npy --pairs pairs.csv`,
 		Args: cobra.NoArgs,
@@ -74,8 +74,6 @@ Losses (--list describes them):
 	flags.StringVar(&d.rule, "rule", "", "rule to compare a given gradient with, as dmlx gradient takes it")
 	flags.IntVar(&d.nearest, "nearest", 0,
 		"number of rules and losses to print, ranked by the cosine of their gradient with the given one")
-	flags.StringVar(&d.out, "out", "", "folder for pictures of a given gradient, as SVG, PDF and PNG")
-	a.AddStyle(flags)
 	flags.StringVar(&d.proxies, "proxies", "", "proxies, for a loss that has them [C, D] (.npy)")
 	flags.StringVar(&d.classes, "classes", "", "labels of the proxies, integers [C] (.npy)")
 	flags.StringVar(&d.matrix, "matrix", "", "output: M, float32 [B+C, B+C] (.npy)")
@@ -95,7 +93,7 @@ func (d *dissection) run(a *cli.App) error {
 		return cli.Usagef("want --loss NAME or --gradient G.npy, --embeddings E.npy and --labels L.npy, or --list")
 	}
 	read := []string{d.embeddings, d.labels, d.proxies, d.classes, d.gradient, d.similarity}
-	if err := cmp.Or(d.check(), cli.CheckOut(read, d.matrix, d.pairs), a.CheckStyle(d.out), d.parse()); err != nil {
+	if err := cmp.Or(d.check(), cli.CheckOut(read, d.matrix, d.pairs), d.parse()); err != nil {
 		return err
 	}
 	var proxies dissect.Proxies
