@@ -116,18 +116,6 @@ func TestInstability(t *testing.T) {
 	}
 	f, err := Instability("made-up batches", set("minicar", 0.2), set("minishop", 0.4))
 	checkGolden(t, "instability", f, err)
-	table, err := InstabilityTable("", 10, set("minicar", 0.2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := table.String(); !strings.Contains(got, "0.739") || !strings.Contains(got, "40 %") ||
-		!strings.Contains(got, "–") {
-		t.Errorf("at β = 10:\n%s", got)
-	}
-	if _, err := InstabilityTable("", 3, set("minicar", 0.2)); err == nil ||
-		!strings.Contains(err.Error(), "not measured at β = 3") {
-		t.Errorf("at β = 3: %v", err)
-	}
 	for want, spoil := range map[string]func(*NormPanel){
 		"a norm is NaN":        func(p *NormPanel) { p.Curves[1].Norms[2][0] = math.NaN() },
 		"1 norms":              func(p *NormPanel) { p.Curves[0].Norms[0] = []float64{1} },

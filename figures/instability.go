@@ -20,7 +20,6 @@ type NormCurve struct {
 	Beta  []float64
 	Norms [][]float64 // [β][batch], the length of G.
 	Share []float64   // [β], the share of the variance of P₋ that remains at equal S_an; may be nil.
-	Top   []float64   // [β], the largest P₋ of all triplets; may be nil.
 }
 
 // NormPanel is the curves of one data set.
@@ -103,45 +102,6 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 			"Under sig-ms all three grow steeply with β; under sig they do not grow; lin and lin-ms have no β.",
 		panels: func(c draw.Canvas) { drawRows(draw.Crop(c, 0, 0, 4, 0), rows, 4, 14, 1.1, 1, 1) },
 	}, nil
-}
-
-// InstabilityTable returns the values of [Instability] at one β as a table.
-func InstabilityTable(provenance string, beta float64, sets ...NormPanel) (*Table, error) {
-	const norm = "length of $G$ over batches"
-	t := &Table{
-		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Weight", Left: true},
-			{Title: "mean", Group: norm}, {Title: "least", Group: norm},
-			{Title: "largest", Group: norm}, {Title: "std / mean", Group: norm}, {Title: "largest $P_-$"},
-			{Title: "variance of $P_-$ at equal $S_{an}$"}},
-		Caption:    fmt.Sprintf("The gradients of real batches at $\\beta$ = %s.", number(beta)),
-		Provenance: provenance,
-	}
-	for _, set := range sets {
-		for _, k := range set.Curves {
-			i := slices.Index(k.Beta, beta)
-			if i < 0 || i >= len(k.Norms) || k.Share != nil && i >= len(k.Share) || k.Top != nil && i >= len(k.Top) {
-				return nil, fmt.Errorf("instability: %s on %s was not measured at β = %g", Plain(k.Name), set.Data, beta)
-			}
-			s, err := positiveStats(k.Norms[i])
-			if err != nil {
-				return nil, fmt.Errorf("instability: %s on %s at β = %g: %w", Plain(k.Name), set.Data, beta, err)
-			}
-			top, share := "–", "–"
-			if k.Top != nil {
-				top = fmt.Sprintf("%.2f", k.Top[i])
-			}
-			if k.Share != nil && !math.IsNaN(k.Share[i]) {
-				share = fmt.Sprintf("%.0f %%", 100*k.Share[i])
-			}
-			row := Row(set.Data, k.Name)
-			for _, v := range []float64{s.mean, s.low, s.high, s.std / s.mean} {
-				row = append(row, Text(fmt.Sprintf("%.3f", v)))
-			}
-			t.Rows = append(t.Rows, append(row, Row(top, share)...))
-		}
-	}
-	t.RuleBlocks(1)
-	return t, nil
 }
 
 type normStats struct{ mean, std, low, high float64 }

@@ -95,7 +95,7 @@ func (r results) check(t *testing.T, page string) {
 		"summary":  func() (string, error) { return markdown(evidence.Summary(r.ledger.Entries, "")) },
 		"power":    func() (string, error) { return markdown(evidence.PowerTable(r.ledger.Powers, "")) },
 		"meanings": meanings, "findings": r.findings, "own": r.own, "note": r.note, "ahead": r.ahead,
-		"counts": r.counts, "photographed": photographed, "statements": r.statements, "least": least, "triplets": r.triplets,
+		"counts": r.counts, "photographed": photographed, "least": least, "triplets": r.triplets,
 	}).Parse(string(raw))
 	if err != nil {
 		t.Fatal(err)
@@ -390,21 +390,6 @@ func (r results) triplets(preset, data string) (string, error) {
 		low, high, p = min(low, test.Difference.Value), max(high, test.Difference.Value), max(p, test.P)
 	}
 	return fmt.Sprintf("%+.1f to %+.1f points, each p ≤ %.2g", low, high, p), nil
-}
-
-// statements counts the sentences of the appendix on m± that fail and that hold, as its notebook shows them.
-func (r results) statements(verdict string) (int, error) {
-	table, err := r.table("appendix", "statements")
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, row := range table.Rows {
-		if row[len(row)-1].Text == verdict {
-			n++
-		}
-	}
-	return n, nil
 }
 
 // Four rows exclude no order, whatever they are, and six need the correlation that the pages name.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/paper/formulas"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -39,12 +38,8 @@ func appendix(ctx context.Context, q report.Request) (*Report, error) {
 	}{
 		{"", func() (figures.Output, error) { return formulas.MSWeights(b, points) }},
 		{"published", func() (figures.Output, error) { return formulas.PublishedMS(b) }},
-		{"statements", func() (figures.Output, error) { return formulas.RelativeStatements(b, sets) }},
 		{"instability", func() (figures.Output, error) {
 			return figures.Instability(formulas.BatchesProvenance(sets), panels...)
-		}},
-		{"instability-table", func() (figures.Output, error) {
-			return figures.InstabilityTable(formulas.BatchesProvenance(sets), dmlx.Beta.Default, panels...)
 		}},
 		{"projections", func() (figures.Output, error) { return formulas.Projections(b, 17) }},
 		{"projection-errors", func() (figures.Output, error) {

@@ -49,8 +49,3 @@ func TestLabBadInput(t *testing.T) {
 		t.Errorf("bad input has started a set-up: %v", left)
 	}
 }
-
-func fileExists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}

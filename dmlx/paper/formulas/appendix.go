@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gomlx/compute"
 
@@ -130,138 +129,6 @@ func BatchesProvenance(sets []DataBatches) string {
 	return line + " · Go backend"
 }
 
-// unmined returns other triplets of a batch than the nearest ones: each anchor with its next positive in the batch and
-// a negative half a batch away.
-func unmined(e dissect.Embeddings) dissect.Embeddings {
-	for a := range e.N {
-		positive, negative := -1, -1
-		for step := 1; step < e.N; step++ {
-			if j := (a + step) % e.N; positive < 0 && e.Labels[j] == e.Labels[a] {
-				positive = j
-			}
-			if j := (a + e.N/2 + step) % e.N; negative < 0 && e.Labels[j] != e.Labels[a] {
-				negative = j
-			}
-		}
-		if positive >= 0 && negative >= 0 {
-			e.Triplets = append(e.Triplets, dissect.Triplet{Anchor: a, Positive: positive, Negative: negative})
-		}
-	}
-	return e
-}
-
-// RelativeStatements checks the appendix's statements on m₊ and m₋ on the triplets of real batches, mined by EPHN
-// and not mined.
-func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, error) {
-	const rounding = 1e-4 // Of m recovered from a weight in single precision.
-	var mined, others []RelativeTerm
-	empty := ""
-	for _, s := range sets {
-		var own []RelativeTerm
-		for _, e := range s.Batches {
-			near, err := RelativeTerms(b, e, dmlx.Options{})
-			if err != nil {
-				return nil, err
-			}
-			far, err := RelativeTerms(b, unmined(e), dmlx.Options{})
-			if err != nil {
-				return nil, err
-			}
-			own, others = append(own, near...), append(others, far...)
-		}
-		mined = append(mined, own...)
-		empty += fmt.Sprintf("; %s: %s and %s", s.Data,
-			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Positives == 0 }),
-			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Negatives == 0 }))
-	}
-	everyone := slices.Concat(mined, others)
-	negatives := func(t RelativeTerm) bool { return t.Negatives > 0 }
-	positives := func(t RelativeTerm) bool { return t.Positives > 0 }
-	above := func(t RelativeTerm) bool { return t.MNegative > 1+rounding && negatives(t) }
-	below := func(t RelativeTerm) bool { return t.MNegative < 1-rounding && negatives(t) }
-	weight := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(-10*(t.San-0.5))) } // P₋^sig.
-	pull := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(2*(t.Sap-0.5))) }     // P₊^sig.
-	t := &figures.Table{
-		Columns: []figures.Column{{Title: "The appendix says", Left: true}, {Title: "The op does", Left: true},
-			{Title: ""}},
-		Caption:    "Statements on the relative-similarity term, on the triplets of real batches.",
-		Provenance: BatchesProvenance(sets),
-		Notes: []figures.Markup{fmt.Sprintf("%d triplets mined by EPHN, %d that are not the nearest. Nearer: the mean of "+
-			"$S-R$ over the set is positive.", len(mined), len(others)),
-			"Mined triplets without a member in the set of positives and in that of negatives" + empty + "."},
-	}
-	add := func(says, does string, holds bool) {
-		is := figures.Cell{Text: "holds"}
-		if !holds {
-			is = figures.Cell{Text: "fails", Bold: true}
-		}
-		t.Rows = append(t.Rows, []figures.Cell{figures.Text(says), figures.Text(does), is})
-	}
-	most := func(says, does string, among, that func(RelativeTerm) bool) { // That most of everyone's are so.
-		hits, total := countTerms(everyone, among, that)
-		add(says, fmt.Sprintf("it is %s in %s of them", does, percentOfTerms(everyone, among, that)),
-			float64(hits) > 0.5*float64(max(total, 1)))
-	}
-	none := func(says, does string, among, that func(RelativeTerm) bool) { // That no mined triplet is so.
-		hits, _ := countTerms(mined, among, that)
-		add(says, percentOfTerms(mined, among, that)+" of the mined triplets with others have it"+does, hits == 0)
-	}
-	most("$m_-^{sig}$ > 1 indicates that the negative is nearer than the others", "nearer", above,
-		func(t RelativeTerm) bool { return t.MeanNegative > 0 })
-	most("… and its weight increases", "above $P_-^{sig}$", above,
-		func(t RelativeTerm) bool { return t.PairNegative > weight(t) })
-	most("$m_-^{sig}$ < 1 indicates that the negative is farther than the others", "farther", below,
-		func(t RelativeTerm) bool { return t.MeanNegative < 0 })
-	none("… and does not exist under hard negative mining",
-		fmt.Sprintf("; $m_-^{sig}$ > 1 has %s", percentOfTerms(mined, negatives, above)), negatives, below)
-	far := func(t RelativeTerm) bool { return t.MPositive > 1+rounding && positives(t) }
-	close := func(t RelativeTerm) bool { return t.MPositive < 1-rounding && positives(t) }
-	most("$m_+^{sig}$ > 1 indicates that the positive is nearer than the others", "nearer", far,
-		func(t RelativeTerm) bool { return t.MeanPositive > 0 })
-	most("… and its weight decreases", "below $P_+^{sig}$", far,
-		func(t RelativeTerm) bool { return t.PairPositive < pull(t) })
-	none("$m_+^{sig}$ < 1 does not exist under easy positive mining", "", positives, close)
-	positive := smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive })
-	negative := smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative })
-	add("under EPHN all $\\Delta S$ ≥ 0", fmt.Sprintf("the least are %.1g and %.1g", positive, negative),
-		positive >= 0 && negative >= 0)
-	return t, nil
-}
-
-func anyTerm(RelativeTerm) bool { return true }
-
-func countTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) (hits, total int) {
-	for _, t := range of {
-		if !among(t) {
-			continue
-		}
-		total++
-		if that(t) {
-			hits++
-		}
-	}
-	return hits, total
-}
-
-// percentOfTerms returns how many of some triplets fulfill a condition, in percent.
-func percentOfTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) string {
-	hits, total := countTerms(of, among, that)
-	if total == 0 {
-		return "none of 0"
-	}
-	return fmt.Sprintf("%.1f %%", 100*float64(hits)/float64(total))
-}
-
-func smallestOfTerms(of []RelativeTerm, value func(RelativeTerm) float64) float64 {
-	out := math.Inf(1)
-	for _, t := range of {
-		if v := value(t); !math.IsNaN(v) {
-			out = min(out, v)
-		}
-	}
-	return out
-}
-
 // instabilityBetas are the values of β at which gradients are measured; the paper's is 10.
 var instabilityBetas = []float64{2, 5, 10, 20, 50}
 
@@ -290,7 +157,7 @@ func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]
 					}
 				}
 				k.Beta, k.Norms = append(k.Beta, beta), append(k.Norms, norms)
-				k.Share, k.Top = append(k.Share, VarianceAtFixed(san, weight)), append(k.Top, slices.Max(weight))
+				k.Share = append(k.Share, VarianceAtFixed(san, weight))
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -60,45 +59,6 @@ func TestRelativeWeights(t *testing.T) {
 	near("P₋ alone", n, 1/(1+math.Exp(-beta*0.1)))
 	if _, _, err := RelativeWeights(b, dmlx.Rule{}, -0.95, 0.1, 1); err == nil {
 		t.Error("a similarity of −1.05 has weights")
-	}
-}
-
-// m₊ and m₋ of a batch by hand: an anchor at 0° with positives at 25° and 60°, negatives at 40°, 50° and 120°.
-func TestRelativeTerms(t *testing.T) {
-	b, err := backend.Go()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := dissect.Embeddings{Dim: 2, Labels: []int64{0, 0, 0, 1, 1, 1},
-		Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 3}, {Anchor: 0, Positive: 2, Negative: 5}}}
-	cos := func(degrees float64) float64 { return math.Cos(degrees * math.Pi / 180) }
-	for _, degrees := range []float64{0, 25, 60, 40, 50, 120} {
-		e.Values = append(e.Values, float32(cos(degrees)), float32(math.Sin(degrees*math.Pi/180)))
-		e.N++
-	}
-	terms, err := RelativeTerms(b, e, dmlx.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	near := func(what string, got, want float64) {
-		t.Helper()
-		if math.Abs(got-want) > 1e-4 {
-			t.Errorf("%s is %v, want %v", what, got, want)
-		}
-	}
-	first, second := terms[0], terms[1]
-	if first.Positives != 1 || first.Negatives != 1 || second.Positives != 0 || second.Negatives != 2 {
-		t.Fatalf("%+v", terms)
-	}
-	// R_an = cos 120° is not above cos 60° − 0.1; R_ap = cos 60° is below cos 40° + 0.1, R_ap = cos 25° is not.
-	near("m₊", first.MPositive, math.Exp(2*(cos(25)-cos(60))))
-	near("m₋", first.MNegative, math.Exp(-10*(cos(40)-cos(50))))
-	near("ΔS", first.LeastNegative, cos(40)-cos(50))
-	near("m₊ of the far positive", second.MPositive, 1)
-	near("mean", second.MeanNegative, cos(120)-(cos(40)+cos(50))/2)
-	want := (math.Exp(-10*(cos(120)-cos(40))) + math.Exp(-10*(cos(120)-cos(50)))) / 2
-	if r := second.MNegative / want; math.Abs(r-1) > 1e-4 {
-		t.Errorf("m₋ of the far negative is %v, want %v", second.MNegative, want)
 	}
 }
 
