@@ -87,33 +87,6 @@ func TestThumb(t *testing.T) {
 	}
 }
 
-func TestHardTriplets(t *testing.T) {
-	var triplets []PicturedTriplet
-	for i := range 6 {
-		triplets = append(triplets, PicturedTriplet{Anchor: blob(i, 0), Positive: blob(i, 1), Negative: blob(i+1, 2),
-			Class: fmt.Sprintf("class %d", i), NegativeClass: fmt.Sprintf("class %d", i+1), Sap: 0.6 + 0.04*float64(i),
-			San: 0.79})
-	}
-	f, err := HardTriplets(somewhere, triplets...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkGolden(t, "hardtriplets", f.Figure, nil)
-	if page, err := Bytes(f, "html"); err != nil || bytes.Count(page, []byte("<img ")) != 18 ||
-		!bytes.Contains(page, []byte("0.790")) {
-		t.Errorf("as HTML: %v", err)
-	}
-	if want := "S_an − S_ap is -0.010 to 0.190"; !strings.Contains(f.Alt, want) {
-		t.Error(f.Alt)
-	}
-	triplets[3].San = math.NaN()
-	for _, bad := range [][]PicturedTriplet{nil, triplets, {{Anchor: blob(0, 0)}}} {
-		if _, err := HardTriplets("", bad...); err == nil {
-			t.Errorf("%d triplets: drawn", len(bad))
-		}
-	}
-}
-
 func TestClassRecall(t *testing.T) {
 	var classes []ClassScore
 	for i := range 30 {

@@ -14,11 +14,10 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// The number of queries, of images for each and of triplets that [Look] shows.
+// The number of queries and of images for each that [Look] shows.
 const (
-	lookQueries  = 8
-	lookHits     = 5
-	lookTriplets = 12
+	lookQueries = 8
+	lookHits    = 5
 )
 
 // View is how a finished run sees its test images. Its methods draw it.
@@ -47,7 +46,7 @@ func See(ctx context.Context, open func() (*train.Trainer, error), store *runs.S
 
 // Look shows how a finished run of the store, given by its hash, sees its test images; see [See]. Parts: "neighbours",
 // queries in equal steps through the test set with the images found for them; "missed", the same for queries whose
-// nearest image is wrong, if there are any; "triplets", the hardest; "classes", recall by class.
+// nearest image is wrong, if there are any; "classes", recall by class.
 func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*report.Report,
 	error) {
 	v, err := See(ctx, open, store, hash)
@@ -70,8 +69,6 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 		out, e = v.Sheet(missed)
 		add("missed", out, e)
 	}
-	out, e = v.HardTriplets(runs.Hardest(v.Found, lookTriplets))
-	add("triplets", out, e)
 	classes, e := v.ClassRecall()
 	add("classes", classes, e)
 	if err != nil {
@@ -124,22 +121,6 @@ func (v *View) Sheet(queries []int) (*figures.Pictures, error) {
 		rows = append(rows, row)
 	}
 	return figures.RetrievalSheet(RunLine(v.Result), rows...)
-}
-
-// HardTriplets shows anchors, given by their indices, with their nearest positive and their nearest negative;
-// [runs.Hardest] picks some.
-func (v *View) HardTriplets(anchors []int) (*figures.Pictures, error) {
-	l, found := v.Inspection, v.Found
-	items, name := l.Items(), shortNames(l)
-	var triplets []figures.PicturedTriplet
-	for _, a := range anchors {
-		p, n := found[a].Positive, found[a].Negative
-		triplets = append(triplets, figures.PicturedTriplet{
-			Anchor: l.Set.Test.Thumbnail(a), Positive: items.Thumbnail(p.Index), Negative: items.Thumbnail(n.Index),
-			Class: name(l.Queries.Labels[a]), NegativeClass: name(items.Labels[n.Index]), Sap: float64(p.Similarity),
-			San: float64(n.Similarity)})
-	}
-	return figures.HardTriplets(RunLine(v.Result), triplets...)
 }
 
 // ClassRecall draws the share of queries found, class by class.

@@ -55,7 +55,7 @@ func TestLookAndCompare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"neighbours", "triplets", "classes"} {
+		for _, name := range []string{"neighbours", "classes"} {
 			format := "html"
 			if name == "classes" {
 				format = "svg"

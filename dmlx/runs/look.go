@@ -146,21 +146,6 @@ func Spread(found []retrieval.Neighbors, n int, missed bool) []int {
 	return out
 }
 
-// Hardest returns the indices of the n hardest anchors: those with the largest S_an − S_ap of the nearest negative
-// and the nearest positive, the hardest first. Ties keep their order. Queries without a positive or a negative are
-// left out.
-func Hardest(found []retrieval.Neighbors, n int) []int {
-	var out []int
-	for i, f := range found {
-		if f.Positive.Index >= 0 && f.Negative.Index >= 0 {
-			out = append(out, i)
-		}
-	}
-	by := func(i int) float32 { return found[i].Negative.Similarity - found[i].Positive.Similarity }
-	slices.SortStableFunc(out, func(i, j int) int { return cmp.Compare(by(j), by(i)) })
-	return out[:max(0, min(n, len(out)))]
-}
-
 // ClassRecall is the Recall@1 of the queries of one class.
 type ClassRecall struct {
 	Label   int64

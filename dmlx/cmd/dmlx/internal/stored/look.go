@@ -14,9 +14,9 @@ func newLook(a *cli.App) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "look RUN",
-		Short: "Show the retrieval of a run: queries and their neighbors, hard triplets, recall by class",
+		Short: "Show the retrieval of a run: queries and their neighbors, recall by class",
 		Long: `Show the retrieval of a finished run on its test images: queries with their nearest neighbors, failed queries,
-the hardest triplets, and recall by class. The command prints a description of each; --out writes the pictures to a
+and recall by class. The command prints a description of each; --out writes the pictures to a
 folder, those of images also as HTML pages. RUN is the run's name or its first digits. Bundled runs have no embeddings,
 so that they cannot be shown.`,
 		Example: "  dmlx runs look 077c9a --out pictures/",
