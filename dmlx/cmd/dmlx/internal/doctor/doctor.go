@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"go/version"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,15 +53,9 @@ type Report struct {
 	GPU       string            `json:"nvidia_gpu,omitempty"`
 	Python    string            `json:"python"`
 	Lab       *lab.Status       `json:"lab,omitempty"` // Nil if cells could not be compiled here.
-	Cache     Folder            `json:"cache"`
-	Store     Folder            `json:"store"`
+	Cache     string            `json:"cache"`         // Folders.
+	Store     string            `json:"store"`
 	Missing   []Missing         `json:"missing"`
-}
-
-// Folder is a folder and the size of its files.
-type Folder struct {
-	Path  string `json:"path"`
-	Bytes int64  `json:"bytes"`
 }
 
 // Missing is something that this machine lacks: its name and purpose, and how to get it.
@@ -125,12 +118,12 @@ func Examine(ctx context.Context, store string, l *lab.Lab) *Report {
 		}
 	}
 	if cache, err := datasets.CacheDir(); err == nil {
-		r.Cache = Folder{cache, size(cache)}
+		r.Cache = cache
 	} else {
 		r.lacks("a cache folder", text.OneLine(err.Error()))
 	}
 	if store, err := filepath.Abs(store); err == nil {
-		r.Store = Folder{store, size(store)}
+		r.Store = store
 	}
 	r.backendLacks()
 	return r
@@ -250,8 +243,8 @@ func (r *Report) Text() string {
 	default:
 		line("JupyterLab", "not set up")
 	}
-	line("cache", "%s (%s)", r.Cache.Path, bytesText(r.Cache.Bytes))
-	line("run store", "%s (%s)", r.Store.Path, bytesText(r.Store.Bytes))
+	line("cache", "%s", r.Cache)
+	line("run store", "%s", r.Store)
 	if len(r.Missing) == 0 && r.Backend != nil {
 		line("missing", "nothing")
 	}
@@ -280,29 +273,4 @@ func firstOnPath(names ...string) string {
 		}
 	}
 	return ""
-}
-
-// size returns the sum of the sizes of a folder's files in bytes.
-func size(dir string) (sum int64) {
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil {
-				sum += info.Size()
-			}
-		}
-		return nil
-	})
-	return sum
-}
-
-func bytesText(n int64) string {
-	switch {
-	case n == 0:
-		return "empty"
-	case n < 1<<20:
-		return fmt.Sprintf("%d kB", (n+1023)>>10)
-	case n < 1<<30:
-		return fmt.Sprintf("%d MB", n>>20)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
 }

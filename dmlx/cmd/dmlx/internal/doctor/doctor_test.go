@@ -19,11 +19,3 @@ func TestNeeds(t *testing.T) {
 		t.Errorf("no C compiler:\n%s", r.Text())
 	}
 }
-
-func TestBytesText(t *testing.T) {
-	for n, want := range map[int64]string{0: "empty", 1: "1 kB", 5 << 20: "5 MB", 3 << 29: "1.5 GB"} {
-		if got := bytesText(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
-	}
-}

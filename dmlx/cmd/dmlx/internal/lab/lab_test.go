@@ -165,7 +165,7 @@ esac
 	}
 	for _, want := range []string{`run_module("pip", run_name="__main__", alter_sys=True) install --quiet `,
 		" --no-user --target= --prefix=" + l.venv() + " --no-deps --require-hashes ",
-		" --only-binary=:all: -r requirements2.txt\n",
+		" --only-binary=:all: -r requirements.txt\n",
 		"TMPDIR=" + l.dir("tmp") + "\n", "PIP_INDEX_URL=https://index.example/simple\n"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %q in %s", want, told)
