@@ -111,7 +111,7 @@ func TestPrint(t *testing.T) {
 func sheetOf(t *testing.T) *Pictures {
 	t.Helper()
 	p, err := RetrievalSheet("preset quick", RetrievalRow{Query: tile(0), Class: "a",
-		Hits: []RetrievalHit{{Image: tile(1), Class: "b", Similarity: 0.5, Right: &no}}})
+		Hits: []RetrievalHit{{Image: tile(1), Class: "b", Similarity: 0.5, Right: new(bool)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

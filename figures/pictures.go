@@ -21,7 +21,6 @@ type Pictures struct {
 	*Figure
 	rows  [][]pictured
 	heads []Markup // Above the first pictures of a row.
-	rule  bool     // Whether a line separates the first picture of a row from the others.
 }
 
 // pictured is a picture with the text under it.
@@ -30,51 +29,36 @@ type pictured struct {
 	role  string // The alternative text.
 	right *bool  // Whether it is of the right class; nil if the question does not arise.
 	lines []string
-	bold  bool // Of the first line.
 }
 
-// yes and no are marks of pictures.
-var yes, no = true, false
+// The layout of a row: the room after the first picture and after the others, between columns, and of the heads.
+const (
+	sheetFirst   = 3 * sheetGap
+	sheetBetween = 2 * sheetGap
+	sheetHead    = 16
+)
 
-// sheetPlan is the layout of rows of pictures in columns.
-type sheetPlan struct {
-	columns               int       // At most.
-	down                  bool      // Whether rows fill a column before the next one begins.
-	between               vg.Length // Columns.
-	head, headSize, under vg.Length // The room of the heads, their size, and the room under a row.
-	afterFirst, gap, last vg.Length // The room after the first picture, after the others, and after the last one.
-}
-
-// width returns that of some columns with n pictures side by side in each.
-func (l sheetPlan) width(columns, n int) vg.Length {
-	row := sheetSide + l.afterFirst + vg.Length(n-1)*(sheetSide+l.gap) - l.gap + l.last
-	return vg.Length(columns)*(row+l.between) - l.between
-}
-
-// plan gives the figure the size of all columns, and draws the pictures.
-func (p *Pictures) plan(l sheetPlan) *Pictures {
+// plan gives the figure the size of some columns, which are filled one after the other, and draws the pictures.
+func (p *Pictures) plan(columns int) *Pictures {
 	most := 0
 	for _, row := range p.rows {
 		most = max(most, len(row))
 	}
-	lines, high := (len(p.rows)+l.columns-1)/l.columns, sheetRow+l.under
-	p.Width, p.Height = 2*margin+l.width(l.columns, most), 2*margin+l.head+vg.Length(lines)*high+noteRoom(p.Provenance)
+	lines := (len(p.rows) + columns - 1) / columns
+	wide := vg.Length(sheetSide+sheetFirst) + vg.Length(most-1)*(sheetSide+sheetGap) + sheetBetween // A column.
+	p.Width = 2*margin + vg.Length(columns)*wide - sheetBetween
+	p.Height = 2*margin + sheetHead + vg.Length(lines)*sheetRow + noteRoom(p.Provenance)
 	p.panels = func(c draw.Canvas) {
-		head := aligned(bold(style(l.headSize, ink)), text.XLeft, text.YTop)
+		head := aligned(bold(style(labelSize, ink)), text.XLeft, text.YTop)
 		for i, pictures := range p.rows {
-			column, line := i%l.columns, i/l.columns
-			if l.down {
-				column, line = i/lines, i%lines
-			}
-			left, top := c.Min.X+vg.Length(column)*(l.width(1, most)+l.between), c.Max.Y-l.head-vg.Length(line)*high
-			if p.rule {
-				x := left + sheetSide + l.afterFirst/2
-				c.StrokeLine2(stroke(faint, 1), x, top, x, top-sheetSide)
-			}
+			left, line := c.Min.X+vg.Length(i/lines)*wide, i%lines
+			top := c.Max.Y - sheetHead - vg.Length(line)*sheetRow
+			x := left + sheetSide + sheetFirst/2
+			c.StrokeLine2(stroke(faint, 1), x, top, x, top-sheetSide)
 			for k, picture := range pictures {
 				at := pt(left, top-sheetSide)
 				if k > 0 {
-					at.X += sheetSide + l.afterFirst + vg.Length(k-1)*(sheetSide+l.gap)
+					at.X += sheetSide + sheetFirst + vg.Length(k-1)*(sheetSide+sheetGap)
 				}
 				if line == 0 && k < len(p.heads) {
 					write(c, head, at.X, c.Max.Y, p.heads[k])
@@ -94,14 +78,10 @@ func (k pictured) draw(c draw.Canvas, at vg.Point) {
 		s.Color = Vermilion
 	}
 	for i, line := range k.lines {
-		style := s
-		if i == 0 && k.bold {
-			style = bold(s)
-		}
 		if !strings.Contains(line, "$") { // A number with its symbol is not cut.
-			line = fitted(style, line, sheetSide)
+			line = fitted(s, line, sheetSide)
 		}
-		write(c, style, at.X, at.Y-2-vg.Length(i)*(noteSize+0.5), line)
+		write(c, s, at.X, at.Y-2-vg.Length(i)*(noteSize+0.5), line)
 	}
 }
 
@@ -146,18 +126,14 @@ func (p *Pictures) html() ([]byte, error) {
 				`style="display:block;max-width:none;image-rendering:pixelated;%s">%s</div>`,
 				side, uri, html.EscapeString(alt), side, side, frame, mark)
 			fmt.Fprintf(&b, `<div style="padding-top:3px%s">`, color)
-			lines := k.lines
-			if !p.rule { // The heads name each picture.
-				lines = append([]string{p.heads[i]}, lines...)
-			}
-			for j, line := range lines {
+			for j, line := range k.lines {
 				if j > 0 {
 					b.WriteString("<br>")
 				}
 				b.WriteString(HTML(line))
 			}
 			b.WriteString("</div></div>")
-			if i == 0 && p.rule {
+			if i == 0 {
 				fmt.Fprintf(&b, `<div style="border-left:1px solid currentColor;opacity:.3;height:%dpx"></div>`, side)
 			}
 		}

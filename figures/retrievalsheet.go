@@ -69,7 +69,7 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 	if len(rows) > 1 && most <= 5 {
 		columns = 2
 	}
-	p := &Pictures{rule: true, heads: []Markup{"query", "nearest first, with its similarity"}, Figure: &Figure{
+	p := &Pictures{heads: []Markup{"query", "nearest first, with its similarity"}, Figure: &Figure{
 		Alt: fmt.Sprintf("%d queries with their %d nearest images each", len(rows), most), Provenance: provenance}}
 	if all > 0 {
 		p.Alt += fmt.Sprintf(": %d of %d are of the query's class, and so is the nearest of %d queries", right, all, first)
@@ -87,8 +87,7 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 		}
 		p.rows = append(p.rows, line)
 	}
-	return p.plan(sheetPlan{columns: columns, down: true, between: 2 * sheetGap, head: 16,
-		headSize: labelSize, afterFirst: 3 * sheetGap, gap: sheetGap, last: sheetGap}), nil
+	return p.plan(columns), nil
 }
 
 // drawThumb draws a picture with its lower left corner at a point. If right is not nil, the frame shows whether the

@@ -31,7 +31,7 @@ var Contents = []Group{
 		{"figure2", "Figure 2", "The directions, and how much of each turns the embedding.", ""},
 		{"figure3", "Figure 3", "Triplet weights, and where the masks sc1 and sc2 let the positive pair act.", ""},
 		{"losses", "Losses", "Nineteen published losses taken apart, in the paper's terms.", ""},
-		{"run", "Inside a run", "What a run finds and what it misses, and two runs side by side.", "triplets"},
+		{"run", "Inside a run", "What a run finds and what it misses, and two runs side by side.", ""},
 	}},
 	{"Reproduce", "The paper's other tables and figures, in its order.", []Page{
 		{"table3", "Table 3", "Six pair weights, each with two directions, trained on both sets.", ""},
