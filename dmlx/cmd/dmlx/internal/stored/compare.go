@@ -100,8 +100,8 @@ func objectiveName(text string, entries []runs.Entry) (name string, known bool) 
 	return o.String(), err == nil
 }
 
-// PrintComparison prints runs side by side, and the report on them if out names a folder or if groups can be tested
-// over seeds. head, if not nil, adds to the JSON and returns a line that comes before the text.
+// PrintComparison prints the settings of runs side by side, and the report on them, with its pictures if out names a
+// folder. head, if not nil, adds to the JSON and returns a line that comes before the text.
 func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, out string,
 	head func(v map[string]any) string) error {
 	groups := runs.SameButSeed(results)
@@ -120,12 +120,8 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results
 	if spread != nil {
 		v["spread"] = spread
 	}
-	tested := len(groups) > 1 && len(groups) < len(results) || references != nil
 	if len(results) <= mostColumns {
 		body += sideBySide(results)
-	}
-	if out == "" && !tested && len(results) <= mostColumns {
-		return a.Print(v, body) // No group has several seeds.
 	}
 	c := inspect.CompareResults(store, results)
 	c.References = references
@@ -197,29 +193,6 @@ func sideBySide(results []*runs.Result) string {
 	}
 	row("backend", false, func(r result) string { return r.BackendText() })
 	row("diverged", false, func(r result) string { return r.Diverged })
-	for _, k := range []int{1, 2, 4, 8} {
-		row(fmt.Sprintf("Recall@%d", k), true, func(r result) string {
-			if v, ok := r.Recall[k]; ok {
-				return fmt.Sprintf("%.1f", 100*v)
-			}
-			return ""
-		})
-	}
-	for _, m := range []struct {
-		name, format string
-		of           func(result) float64
-	}{
-		{"MAP@R", "%.1f", func(r result) float64 { return 100 * r.MAPAtR }},
-		{"overlap", "%.2f", func(r result) float64 { return r.Overlap }},
-		{"compact", "%.2f", func(r result) float64 { return r.Compact }},
-	} {
-		row(m.name, true, func(r result) string {
-			if r.Recall == nil { // It diverged and was never measured.
-				return ""
-			}
-			return fmt.Sprintf(m.format, m.of(r))
-		})
-	}
 	row("seconds", true, func(r result) string { return fmt.Sprintf("%.1f", r.Seconds) })
 	return text.Table(rows...)
 }
