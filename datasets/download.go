@@ -73,9 +73,6 @@ type GetOptions struct {
 	Dir string
 	// URL, if not empty, is another address of the set's archive. Its checksum, where one is published, is the same.
 	URL string
-	// Keep keeps the fetched archive beside the set. An archive that was there before is always kept, and so is one whose
-	// content differs from the published set.
-	Keep bool
 	// Note, if not nil, is called with one line about each thing that a user may want to know.
 	Note func(string)
 	// Progress, if not nil, is called with the present step and its bytes so far; total is 0 if it is not known.
@@ -157,57 +154,36 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	file := filepath.Join(o.Dir, a.file)
-	lock := flock.New(file + ".lock")
+	part := filepath.Join(o.Dir, a.file+".part")
+	lock := flock.New(part + ".lock")
 	locked, lockErr := lock.TryLock()
 	if lockErr == nil && !locked {
-		return nil, fmt.Errorf("another process is fetching %s", file)
+		return nil, fmt.Errorf("another process is fetching %s", a.file)
 	}
 	defer func() { // In this order: the lock of a removed file holds no one off.
-		_ = os.Remove(file + ".lock")
+		_ = os.Remove(part + ".lock")
 		_ = lock.Close()
 	}()
-
-	_, err := os.Stat(file)
-	ours := err != nil // The archive is fetched by this call.
-	if !ours {
-		what := fmt.Sprintf("%s is there already", file)
-		if o.URL != "" {
-			what += fmt.Sprintf(" and is taken: remove it to fetch %s", o.URL)
+	if err := fetch(ctx, a, part, o); err != nil {
+		goesOn := " with " + part
+		if info, statErr := os.Stat(part); statErr == nil && info.Size() == 0 { // Nothing to go on with.
+			_ = os.Remove(part)
+			goesOn = ""
 		}
-		o.Note(what)
-	} else {
-		part := file + ".part"
-		if err := fetch(ctx, a, part, o); err != nil {
-			goesOn := " with " + part
-			if info, statErr := os.Stat(part); statErr == nil && info.Size() == 0 { // Nothing to go on with.
-				_ = os.Remove(part)
-				goesOn = ""
-			}
-			if ctx.Err() != nil {
-				return nil, fmt.Errorf("stopped; the same command goes on%s: %w", goesOn, ctx.Err())
-			}
-			return nil, fmt.Errorf("%w; by hand: unpack %s from %s into %s", err, s.origin.want, s.origin.page, target)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("stopped; the same command goes on%s: %w", goesOn, ctx.Err())
 		}
-		if err := os.Rename(part, file); err != nil {
-			return nil, err
-		}
+		return nil, fmt.Errorf("%w; by hand: unpack %s from %s into %s", err, s.origin.want, s.origin.page, target)
 	}
-	// A fetched file that is broken would fail the next time too, so it is removed. Any other file is the user's.
+	// A broken file would fail the next time too.
 	unfit := func(err error) error {
-		err = fmt.Errorf("%s: %w", file, err)
-		switch {
-		case !errors.As(err, new(broken)):
+		err = fmt.Errorf("%s: %w", a.file, err)
+		if !errors.As(err, new(broken)) {
 			return err
-		case !ours:
-			return fmt.Errorf("%w; remove it to fetch it again", err)
 		}
-		if gone := os.Remove(file); gone != nil {
-			return fmt.Errorf("%w; %w", err, gone)
-		}
-		return fmt.Errorf("%w; it was removed: fetch it again, or from elsewhere", err)
+		return errors.Join(fmt.Errorf("%w; it was removed: fetch it again, or from elsewhere", err), os.Remove(part))
 	}
-	if err := a.check(ctx, file, o); err != nil {
+	if err := a.check(ctx, part, o); err != nil {
 		return nil, unfit(err)
 	}
 
@@ -222,7 +198,7 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	}
 	defer os.RemoveAll(aside)
 	tell := func(done, total int64) { o.Progress("unpacking", done, total) }
-	if err := unpack(ctx, file, aside, limits{maxUnpacked, maxEntries}, tell); err != nil {
+	if err := unpack(ctx, part, aside, limits{maxUnpacked, maxEntries}, tell); err != nil {
 		return nil, unfit(err)
 	}
 	if _, err := s.locate(aside); err != nil {
@@ -238,20 +214,10 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.read(dir)
-	if err != nil {
+	if err := os.Remove(part); err != nil {
 		return nil, err
 	}
-	if ours && !o.Keep {
-		if len(l.Differs) > 0 {
-			o.Note(fmt.Sprintf("%s is kept, since what it unpacks to is not as published: remove both to fetch it anew", file))
-			return l, nil
-		}
-		if err := os.Remove(file); err != nil {
-			return nil, err
-		}
-	}
-	return l, nil
+	return s.read(dir)
 }
 
 // removeStale removes the folders that [os.MkdirTemp] made in dir with this beginning, or the files made so.

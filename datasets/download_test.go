@@ -172,7 +172,6 @@ func TestGet(t *testing.T) {
 				md5: sum(content)})
 			dir, said := filepath.Join(t.TempDir(), "data"), &notes{}
 			o := getOptions(dir, said)
-			o.Keep = form == "sop"
 			var whats []string
 			o.Progress = func(what string, done, total int64) {
 				if done > total || done < 0 {
@@ -196,11 +195,7 @@ func TestGet(t *testing.T) {
 			if !slices.Equal(whats, []string{"fetching a.archive", "checking", "unpacking"}) {
 				t.Errorf("progress of %q", whats)
 			}
-			expect := []string{set.name}
-			if o.Keep {
-				expect = append(expect, "a.archive")
-			}
-			if got := left(t, dir); !slices.Equal(got, expect) {
+			if got := left(t, dir); !slices.Equal(got, []string{set.name}) {
 				t.Errorf("left: %q", got)
 			}
 			err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -307,18 +302,6 @@ func TestGetRefuses(t *testing.T) {
 			if got := left(t, dir); len(got) > 0 {
 				t.Errorf("left: %q", got)
 			}
-			if tc.of.size != 0 {
-				return
-			}
-			// One that was there before is the user's.
-			if err := os.WriteFile(filepath.Join(dir, "a.zip"), tc.served, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			_, err = of(sop, tc.of).get(t.Context(), getOptions(dir, &notes{}))
-			checkErrorOf(t, err, tc.want[0], "remove it to fetch it again")
-			if got := left(t, dir); !slices.Equal(got, []string{"a.zip"}) {
-				t.Errorf("left of the user's: %q", got)
-			}
 		})
 	}
 
@@ -413,77 +396,18 @@ func TestStoppedUnpackingGoesOn(t *testing.T) {
 		_, err := set.get(ctx, o)
 		checkErrorOf(t, err, "stopped while unpacking; the same command goes on")
 		if got := left(t, dir); !errors.Is(err, context.Canceled) ||
-			!slices.Equal(got, []string{".SOP-mine", "a"}) {
+			!slices.Equal(got, []string{".SOP-mine", "a.part"}) {
 			t.Errorf("%v, left: %q", err, got)
 		}
 		if _, err := set.get(t.Context(), getOptions(dir, &notes{})); err != nil {
 			t.Error(err)
 		}
-		if got := left(t, dir); !slices.Equal(got, []string{".SOP-mine", "SOP", "a"}) {
+		if got := left(t, dir); !slices.Equal(got, []string{".SOP-mine", "SOP"}) {
 			t.Errorf("left in the end: %q", got)
 		}
 	}
 }
 
-// An archive that is there is taken, and another address does not change that without a word.
-func TestGetTakesWhatIsThere(t *testing.T) {
-	t.Parallel()
-	dir, said := t.TempDir(), &notes{}
-	if err := os.WriteFile(filepath.Join(dir, sop.origin.archive.file), zipball(t, fixture(t, "sop", fixtures.Size{})),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
-	set := of(sop, archive{file: sop.origin.archive.file})
-	o := getOptions(dir, said)
-	o.URL = "http://localhost/x"
-	if _, err := set.get(t.Context(), o); err != nil ||
-		!strings.Contains(strings.Join(said.lines, "\n"), "remove it to fetch http://localhost/x") {
-		t.Errorf("%v, said %q", err, said.lines)
-	}
-}
-
-// Only an archive that was fetched is removed, and only for a set that is as published.
-func TestGetRemovesWhatItFetched(t *testing.T) {
-	t.Parallel()
-	content := zipball(t, fixture(t, "sop", fixtures.Size{}))
-	a := archive{file: "a.zip", url: newHost(t, content).URL}
-	put := func(dir string) error { return os.WriteFile(filepath.Join(dir, "a.zip"), content, 0o644) }
-	for name, tc := range map[string]struct {
-		set    *publishedSet
-		before func(dir string) error
-		keep   bool
-		want   []string
-	}{
-		"fetched":            {whole(sop, a), nil, false, []string{"SOP"}},
-		"fetched, to keep":   {whole(sop, a), nil, true, []string{"SOP", "a.zip"}},
-		"fetched, not whole": {of(sop, a), nil, false, []string{"SOP", "a.zip"}},
-		"the user's":         {whole(sop, a), put, false, []string{"SOP", "a.zip"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir, said := t.TempDir(), &notes{}
-			if tc.before != nil {
-				if err := tc.before(dir); err != nil {
-					t.Fatal(err)
-				}
-			}
-			o := getOptions(dir, said)
-			o.Keep = tc.keep
-			if _, err := tc.set.get(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
-			if got := left(t, dir); !slices.Equal(got, tc.want) {
-				t.Errorf("left: %q, want %q", got, tc.want)
-			}
-			told := strings.Contains(strings.Join(said.lines, "\n"), "a.zip is kept")
-			if told != (name == "fetched, not whole") {
-				t.Errorf("said %q", said.lines)
-			}
-		})
-	}
-}
-
-// checkErrorOf is checkError for what is not yet prefixed by the package's name.
 func checkErrorOf(t *testing.T, err error, want ...string) {
 	t.Helper()
 	if err != nil {

@@ -27,7 +27,7 @@ func TestFormer(t *testing.T) {
 		if name == "preset" || name == "store" {
 			continue
 		}
-		command := map[string][]string{"out": {"dissect"}, "features": {"gallery", "query"}}[name] // Others have them.
+		command := map[string][]string{"out": {"dissect"}, "features": {"gallery", "query"}, "keep": {"data", "get"}}[name] // Others have them.
 		if command == nil {
 			command = []string{"train"}
 		}

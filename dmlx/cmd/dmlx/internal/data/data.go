@@ -28,7 +28,6 @@ training.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var root, address string
-	var keep bool
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List the data sets, their state on this machine and their sources",
@@ -57,14 +56,12 @@ classes and images, the sizes of the pictures, and images with the same content,
 		Short: "Download a data set and unpack it",
 		Long: `Download a data set from its publisher, check it and unpack it.
 
-If the command is stopped, the same command continues the download. An archive that is already in the folder, with its
-published name, is used and kept. A downloaded archive is removed when the data set is complete.`,
+If the command is stopped, the same command continues the download. The archive is removed when it is unpacked.`,
 		Example: "  dmlx data get cars",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return getData(a, cmd, args[0], root, address, keep) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return getData(a, cmd, args[0], root, address) },
 	}
 	get.Flags().StringVar(&address, "url", "", "address of the archive (default: the publisher's)")
-	get.Flags().BoolVar(&keep, "keep", false, "keep the downloaded archive")
 	for _, sub := range []*cobra.Command{list, info, verify, get} {
 		sub.Flags().StringVar(&root, "root", "",
 			"folder of the data sets, or of this one (default: "+datasets.DataEnv+", else data)")
@@ -227,8 +224,8 @@ func verifyData(a *cli.App, cmd *cobra.Command, name, root string) error {
 	return differs
 }
 
-func getData(a *cli.App, cmd *cobra.Command, name, root, address string, keep bool) error {
-	l, err := datasets.Get(cmd.Context(), name, datasets.GetOptions{Dir: root, URL: address, Keep: keep, Note: a.Note,
+func getData(a *cli.App, cmd *cobra.Command, name, root, address string) error {
+	l, err := datasets.Get(cmd.Context(), name, datasets.GetOptions{Dir: root, URL: address, Note: a.Note,
 		Progress: func(what string, done, total int64) {
 			if total > 0 {
 				a.Line.Show("%s: %s of %s, %d %%", what, megabytes(done), megabytes(total), 100*done/total)
