@@ -92,7 +92,7 @@ func TestTrainHeads(t *testing.T) {
 		t.Errorf("half of the classes: %v", half)
 	}
 	code, stdout, stderr := invoke(t, "runs", "compare", one["run"].(string), half["run"].(string), "--store", store)
-	if code != 0 || !strings.Contains(stdout, "Recall@1") || !strings.Contains(stdout, "linear") {
+	if code != 0 || !strings.Contains(stdout, "R@1") || !strings.Contains(stdout, "linear") {
 		t.Errorf("compare: %d %s %s", code, stdout, stderr)
 	}
 	if code, stdout, stderr := invoke(t, "runs", "--store", store); code != 0 || !strings.Contains(stdout, "x.npy") {

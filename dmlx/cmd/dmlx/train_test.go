@@ -92,7 +92,7 @@ func TestTrainRunsAndRecall(t *testing.T) {
 		t.Errorf("show: %v", show)
 	}
 	code, stdout, stderr = invoke(t, "runs", "compare", hash, second, "--store", store)
-	if code != 0 || !strings.Contains(stdout, "euc/con/con") || !strings.Contains(stdout, "Recall@1") ||
+	if code != 0 || !strings.Contains(stdout, "euc/con/con") || !strings.Contains(stdout, "R@1") ||
 		strings.Contains(stdout, "padding") {
 		t.Errorf("compare: %d %s %s", code, stdout, stderr)
 	}
