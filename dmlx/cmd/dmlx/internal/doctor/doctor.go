@@ -109,8 +109,12 @@ func Examine(ctx context.Context, store string, l *lab.Lab) *Report {
 		s := l.Status(ctx)
 		r.Lab = &s
 		if !s.Ready {
+			command := "go run ./dmlx/cmd/dmlx lab"
+			if l.Folder != "" { // Outside a checkout.
+				command = "dmlx lab"
+			}
 			r.lacks("JupyterLab's set-up, for the notebooks (not yet installed: "+s.Missing+")",
-				"run go run ./dmlx/cmd/dmlx lab; it needs a network and takes some minutes")
+				"run "+command+"; it needs a network and takes some minutes")
 		}
 	}
 	if cache, err := datasets.CacheDir(); err == nil {
@@ -232,7 +236,7 @@ func (r *Report) Text() string {
 	line("Python", "%s", cmp.Or(strings.TrimSpace(r.Versions["python"]+" "+r.Python), "none"))
 	switch {
 	case r.Lab == nil:
-		line("JupyterLab", "unknown: no checkout of %s is here", checkout.Module)
+		line("JupyterLab", "unknown: neither a checkout of %s nor the sources of this program are here", checkout.Module)
 	case r.Lab.Ready:
 		line("JupyterLab", "%s with Python %s, set up", r.Lab.Jupyter, r.Lab.Python)
 		line("", "cells are compiled by %s", r.Lab.Cells)
