@@ -22,8 +22,8 @@ import (
 
 // A cache file holds the splits of one set: the pixels of each split as they are in memory, a line of JSON, and a tail
 // that says how long the JSON is. It is written under another name and renamed, and mapped. A file of up to sumTo bytes
-// of pixels is used only if its content has the digest that its JSON gives. Of a larger one only the length and the JSON
-// are checked, because reading it whole would take longer than the first epoch needs of it.
+// of pixels is used only if its content has the digest that its JSON gives. Of a larger one only the length and the
+// JSON are checked, because reading it whole would take longer than the first epoch needs of it.
 
 const (
 	cacheFormat = "dmlx images 2"

@@ -36,10 +36,9 @@ type Raster struct {
 //   - Chroma that a JPEG has at half the resolution is interpolated as libjpeg does ("fancy upsampling").
 //   - Of 16 bits a channel the high 8 are kept, but a gray PNG of 16 bits is cut off at 255.
 //
-// All pixels are equal to Pillow's. A file of which Pillow would invent a pixel is an error: a JPEG with damaged data or
-// without all scans, a damaged PNG. A damaged JPEG whose picture is whole has a
-// [Raster].Warning: extraneous bytes before a marker, another version of JFIF or an undefined color transform. Animated
-// PNGs are read as their first image.
+// All pixels are equal to Pillow's. A file of which Pillow would invent a pixel is an error: a JPEG with damaged data
+// or without all scans, a damaged PNG. A damaged JPEG whose picture is whole has a [Raster].Warning: extraneous bytes
+// before a marker, another version of JFIF or an undefined color transform. Of animated PNGs the first image is read.
 func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 
 func decodeRGB(file []byte) (*Raster, error) {
@@ -64,7 +63,8 @@ func decodeRGB(file []byte) (*Raster, error) {
 		return nil, damage{fmt.Errorf("%d×%d pixels; want at least 1 and at most %d in all", config.Width, config.Height,
 			maxPixels)}
 	}
-	const ratio = 1032                                      // Deflate packs 258 bytes into 2 bits at best; a pixel has one bit or more.
+	// Deflate packs 258 bytes into 2 bits at best; a pixel has one bit or more.
+	const ratio = 1032
 	if (config.Width+7)/8*config.Height > len(file)*ratio { // Before memory is taken for it.
 		return nil, decodeError(io.ErrUnexpectedEOF)
 	}

@@ -27,7 +27,8 @@ func TestFormer(t *testing.T) {
 		if name == "preset" || name == "store" {
 			continue
 		}
-		command := map[string][]string{"out": {"dissect"}, "features": {"gallery", "query"}, "keep": {"data", "get"}}[name] // Others have them.
+		command := map[string][]string{ // Others have these flags.
+			"out": {"dissect"}, "features": {"gallery", "query"}, "keep": {"data", "get"}}[name]
 		if command == nil {
 			command = []string{"train"}
 		}

@@ -276,7 +276,7 @@ func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
 		a.Logf("copied %d notebooks to %s, where you can change them", n, l.Folder)
 	}
 	if len(old) > 0 {
-		a.Logf("there are newer versions of notebooks that you have changed: rename yours, and the next start brings them: %s",
+		a.Logf("notebooks that you have changed have newer versions: rename yours, and the next start brings them: %s",
 			strings.Join(old, ", "))
 	}
 	if outside {
