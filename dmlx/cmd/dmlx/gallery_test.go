@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,12 +70,17 @@ func TestGallery(t *testing.T) {
 	}
 	text := filepath.Join(images, "a", "bad.png")
 	for want, args := range map[string][]string{
-		"want the folder":         {"query", in("none"), photo},
-		"at least 1":              {"query", in("G"), photo, "--k", "0"},
-		"neither a JPEG":          {"query", in("G"), text},
-		"requires at least 2 arg": {"query", in("G")},
-		"is an input":             {"query", in("G"), photo, "--html", photo},
-		"be a folder":             {"index", "--images", images, "--weights", "pretrained", "--out", photo},
+		"want the folder": {"query", in("none"), photo},
+		"at least 1":      {"query", in("G"), photo, "--k", "0"},
+		"neither a JPEG":  {"query", in("G"), text},
+		"or --features Q": {"query", in("G")},
+		"is an input":     {"query", in("G"), photo, "--html", photo},
+		"no such file":    {"query", in("G"), "--features", in("none.npy")},
+		"nan.npy: row 0, column 1 is NaN": {"query", in("G"), "--features",
+			write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)},
+		"by the network": {"query", in("G"), "--features", write(t, in("wide.npy"), []float32{1, 2}, 1, 2)},
+		"be a folder":    {"index", "--features", write(t, in("X.npy"), []float32{1}, 1, 1), "--out", in("X.npy")},
+		"want [N, F]":    {"index", "--features", write(t, in("cube.npy"), []float32{1, 2}, 1, 1, 2), "--out", in("H")},
 		"none: no such file or directory: want a folder of JPEG": {"index", "--images", in("none"), "--out", in("H"),
 			"--weights", "no weights either"},
 		"gap or embedding": {"index", "--images", images, "--out", in("H"), "--weights", "pretrained", "--features", "x"},
@@ -95,8 +101,8 @@ func TestGallery(t *testing.T) {
 	}
 }
 
-// Features that a run's head embeds keep their names and labels.
-func TestEmbedFeatures(t *testing.T) {
+// Rows of a file are a gallery, as they are or embedded by a run's head, and are asked by rows.
+func TestGalleryOfFeatures(t *testing.T) {
 	atWork(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -115,8 +121,47 @@ func TestEmbedFeatures(t *testing.T) {
 	if err := os.WriteFile(in("X.names.txt"), []byte(names), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	asked := write(t, in("Q.npy"), values[5*9:5*11], 2, 5)
+	nearest := func(v map[string]any) (rows []any) {
+		for _, answer := range v["answers"].([]any) {
+			rows = append(rows, answer.(map[string]any)["found"].([]any)[0].(map[string]any)["row"])
+		}
+		return rows
+	}
+	if v := object(t, "gallery", "index", "--features", x, "--out", in("G")); v["rows"] != 24. || v["dim"] != 5. {
+		t.Errorf("%v", v)
+	}
+	v := object(t, "gallery", "query", in("G"), "--features", asked, "--k", "2")
+	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
+		t.Errorf("%v", got)
+	}
+	// An index stays whole if the next one fails, and can be indexed itself.
+	for _, bad := range []string{in("none.npy"), write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)} {
+		if code, _, stderr := invoke(t, "gallery", "index", "--features", bad, "--out", in("G")); !failed(code) {
+			t.Errorf("%s: %d %s", bad, code, stderr)
+		}
+	}
+	object(t, "gallery", "index", "--features", filepath.Join(in("G"), "rows.npy"), "--out", in("G"))
+	if kept, err := os.ReadFile(filepath.Join(in("G"), "rows.names.txt")); err != nil || string(kept) != names {
+		t.Errorf("%v %q", err, kept)
+	}
+	kept, _, err := npy.ReadInt64(filepath.Join(in("G"), "rows.labels.npy"))
+	if err != nil || !slices.Equal(kept, labels) {
+		t.Errorf("%v %v", err, kept)
+	}
+	// Names and labels of an index before are not those of the next one.
+	object(t, "gallery", "index", "--features", asked, "--out", in("G"))
+	left, err := filepath.Glob(in("G/*"))
+	for i, path := range left {
+		left[i] = filepath.Base(path)
+	}
+	if want := []string{"gallery.json", "rows.labels.npy.old-1", "rows.names.txt.old-1", "rows.npy"}; err != nil ||
+		!slices.Equal(left, want) {
+		t.Errorf("%v %q, want %q", err, left, want)
+	}
 	run := object(t, "train", "--store", in("store"), "--features", x, "--head", "linear?start=random", "--dim", "3",
 		"--batch", "3x2", "--epochs", "1", "--set", "steps=2", "--lr", "0.1")["run"].(string)
+	// Rows that a head embeds keep their names and labels.
 	embed := []string{"embed", "--store", in("store"), "--features", x, "--weights", run, "--out", in("E.npy")}
 	object(t, embed...)
 	if kept, err := os.ReadFile(in("E.names.txt")); err != nil || string(kept) != names {
@@ -128,14 +173,24 @@ func TestEmbedFeatures(t *testing.T) {
 	if err := npy.WriteInt64(in("X.labels.npy"), labels[1:], 23); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := invoke(t, embed...); !failed(code) || !strings.Contains(stderr, "a label for each") {
-		t.Errorf("%d %s", code, stderr)
+	byHead := []string{"gallery", "index", "--store", in("store"), "--features", x, "--weights", run[:8], "--out", in("H")}
+	for _, args := range [][]string{byHead, embed} {
+		if code, _, stderr := invoke(t, args...); !failed(code) || !strings.Contains(stderr, "a label for each") {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
 	}
 	if err := os.Remove(in("X.labels.npy")); err != nil {
 		t.Fatal(err)
 	}
-	embed[2] = in("other")
-	if code, _, stderr := invoke(t, embed...); !failed(code) || !strings.Contains(stderr, "is no file, and") {
+	if v := object(t, byHead...); v["dim"] != 3. {
+		t.Errorf("%v", v)
+	}
+	v = object(t, "gallery", "query", "--store", in("store"), in("H"), "--features", asked)
+	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
+		t.Errorf("%v", got)
+	}
+	code, _, stderr := invoke(t, "gallery", "query", "--store", in("other"), in("H"), "--features", asked)
+	if !failed(code) || !strings.Contains(stderr, "is no file, and") {
 		t.Errorf("%d %s", code, stderr)
 	}
 }

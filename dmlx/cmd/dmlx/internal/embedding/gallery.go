@@ -27,12 +27,12 @@ import (
 // galleryNetwork says by which network a gallery was embedded. It is in the folder G of the gallery; paths are relative
 // to G, so that both can be moved together.
 type galleryNetwork struct {
-	Images   string `json:"images"` // The folder of the images.
+	Images   string `json:"images,omitempty"` // The folder of the images.
 	Arch     string `json:"arch,omitempty"`
-	Weights  string `json:"weights,omitempty"` // A path, or "pretrained".
+	Weights  string `json:"weights,omitempty"` // A path, or "pretrained"; none if rows were given as they are.
 	Run      string `json:"run,omitempty"`     // In place of Weights.
 	SHA256   string `json:"sha256,omitempty"`
-	Features string `json:"features"`
+	Features string `json:"features,omitempty"` // Of images.
 }
 
 const galleryFile = "gallery.json"
@@ -56,36 +56,53 @@ func newGalleryIndex(a *cli.App) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "index --images DIR --weights W --out G",
-		Short: "Keep the embeddings of images, to be searched",
+		Short: "Keep the embeddings of images, or of given features, to be searched",
 		Long: `Embed all images of a folder and write an index into a folder G: rows.npy, float32 [N, D] of length 1, as FAISS
 and hnswlib take it, too; rows.names.txt with their paths; rows.labels.npy if sub-folders are classes; and gallery.json,
 which says by which network, with paths relative to G. Weights, networks and features are those of dmlx embed, or a
-run's name. Images that cannot be read are left out and named. An index that is in G is replaced.`,
-		Example: "  dmlx gallery index --weights pretrained --features gap --images photos --out G",
-		Args:    cobra.NoArgs,
+run's name. Images that cannot be read are left out and named. An index that is in G is replaced.
+
+--features X.npy keeps the rows [N, F] of a file in place of images; with --weights they are embedded by a head that was
+trained on such features. Names and labels are those beside X.npy, if there are any; --images is the folder of names
+that are paths of images.`,
+		Example: "  dmlx gallery index --weights pretrained --features gap --images photos --out G\n" +
+			"  dmlx gallery index --features X.npy --weights 077c9a --out G",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			given := ""
+			switch {
+			case filepath.Ext(of.Features) == ".npy":
+				if given, of.Features = of.Features, ""; of.Arch != "" {
+					return cli.Usagef("--arch belongs to images, and --features %s has rows", given)
+				}
+			case of.Images == "" || of.Weights == "":
+				return cli.Usagef("want --images and --weights, or --features X.npy")
+			}
 			images, weights := of.Images, of.Weights
 			if of.Images, err = files.RelativeTo(out, images); err != nil {
 				return err
 			}
-			list, err := listImages(a, images)
-			if err != nil {
-				return err
+			var list *datasets.ImageList
+			if given == "" {
+				if list, err = listImages(a, images); err != nil {
+					return err
+				}
 			}
 			if err := cmp.Or(cli.CheckOutDir(out), identify(a, &of, out)); err != nil {
 				return err
 			}
-			net, err := loadEmbedder(a, of.Arch, weights, of.Features)
+			var f *featureFile
+			what, skipped := "images", 0
+			if given != "" {
+				what = "rows"
+				f, err = namedFeatures(a, given, weights)
+			} else {
+				f, skipped, err = imageFeatures(cmd.Context(), a, of, list, weights)
+			}
 			if err != nil {
 				return err
 			}
-			defer net.store.Finalize()
-			values, skipped, err := net.folder(cmd.Context(), a, list, 1, true)
-			if err != nil {
-				return err
-			}
-			f := &featureFile{path: list.Dir, values: values, rows: len(list.Paths), width: net.width, names: list.Paths,
-				labels: list.Labels}
+			defer func() { err = errors.Join(err, f.close()) }()
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
@@ -93,24 +110,24 @@ run's name. Images that cannot be read are left out and named. An index that is 
 			if err := f.write(cmd.Context(), a, filepath.Join(out, retrieval.IndexRows), "", ""); err != nil {
 				return err
 			}
-			return a.Print(map[string]any{"images": f.rows, "dim": f.width, "out": out, "skipped": skipped},
-				fmt.Sprintf("%d images, %d values each, in %s", f.rows, f.width, out))
+			return a.Print(map[string]any{what: f.rows, "dim": f.width, "out": out, "skipped": skipped},
+				fmt.Sprintf("%d %s, %d values each, in %s", f.rows, what, f.width, out))
 		},
 	}
 	ArchFlag(cmd, &of.Arch)
 	f := cmd.Flags()
 	f.StringVar(&of.Weights, "weights", "", "weights as dmlx embed takes them, or a run's name")
 	f.StringVar(&of.Images, "images", "", "folder of JPEG and PNG files, or of a folder of them for each class")
-	f.StringVar(&of.Features, "features", "embedding", "gap or embedding")
+	f.StringVar(&of.Features, "features", "embedding", "gap or embedding; or rows [N, F] (.npy) in place of images")
 	f.StringVar(&out, "out", "", "folder to write")
-	cli.Require(cmd, "images", "weights", "out")
+	cli.Require(cmd, "out")
 	return cmd
 }
 
 // identify replaces weights by what the gallery in dir keeps of them.
 func identify(a *cli.App, of *galleryNetwork, dir string) (err error) {
 	weights := of.Weights
-	if weights == train.Pretrained {
+	if weights == "" || weights == train.Pretrained {
 		return nil
 	}
 	if of.SHA256, err = durable.FileSum(weights); errors.Is(err, fs.ErrNotExist) {
@@ -123,9 +140,22 @@ func identify(a *cli.App, of *galleryNetwork, dir string) (err error) {
 	return err
 }
 
+// imageFeatures embeds the images of a folder that can be read; skipped is how many cannot.
+func imageFeatures(ctx context.Context, a *cli.App, of galleryNetwork, list *datasets.ImageList, weights string) (
+	f *featureFile, skipped int, err error) {
+	net, err := loadEmbedder(a, of.Arch, weights, of.Features)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer net.store.Finalize()
+	values, skipped, err := net.folder(ctx, a, list, 1, true)
+	return &featureFile{path: list.Dir, values: values, rows: len(list.Paths), width: net.width, names: list.Paths,
+		labels: list.Labels, close: noClose}, skipped, err
+}
+
 // galleryHit is a row of a gallery and its cosine similarity to a query.
 type galleryHit struct {
-	Path       string  `json:"path"` // Of its image.
+	Path       string  `json:"path"` // Of its image, or the row's name.
 	Row        int     `json:"row"`
 	Similarity float32 `json:"similarity"`
 }
@@ -137,21 +167,27 @@ type galleryAnswer struct {
 
 func newGalleryQuery(a *cli.App) *cobra.Command {
 	var k int
-	var page string
+	var page, features string
 	cmd := &cobra.Command{
 		Use:   "query G PHOTO...",
-		Short: "Find the images of an index that are nearest to photographs",
+		Short: "Find the images or rows of an index that are nearest to photographs or features",
 		Long: `Embed photographs by the network of an index, and find the k nearest images by cosine similarity. All images
-are compared, so that the result is exact. --html writes a page with small pictures, which needs no other file.`,
-		Example: "  dmlx gallery query G photo.jpg --k 10 --html found.html",
-		Args:    cobra.MinimumNArgs(2),
+are compared, so that the result is exact. --html writes a page with small pictures, which needs no other file.
+
+--features Q.npy takes the rows [n, F] of a file instead of photographs: features if the index was embedded by a head,
+else embeddings.`,
+		Example: "  dmlx gallery query G photo.jpg --k 10 --html found.html\n  dmlx gallery query G --features Q.npy",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			dir, queries := args[0], args[1:]
-			if k < 1 {
+			switch {
+			case k < 1:
 				return cli.Usagef("--k %d: want at least 1", k)
+			case (len(queries) == 0) == (features == ""):
+				return cli.Usagef("want photographs, or --features Q.npy")
 			}
 			own, _ := filepath.Glob(filepath.Join(dir, "*")) // There may be none, which openGallery reports.
-			if err := cli.CheckOut(slices.Concat(queries, own), page); err != nil {
+			if err := cli.CheckOut(slices.Concat(queries, own, []string{features}), page); err != nil {
 				return err
 			}
 			x, names, err := openGallery(dir)
@@ -167,7 +203,7 @@ are compared, so that the result is exact. --html writes a page with small pictu
 			if of.Run == "" && by != train.Pretrained {
 				by = within(dir, by)
 			}
-			if of.SHA256 != "" {
+			if of.SHA256 != "" && (features == "" || of.Features == "") {
 				now := galleryNetwork{Weights: by}
 				if err := identify(a, &now, dir); err != nil {
 					return fmt.Errorf("the network of %s: %w", dir, err)
@@ -175,13 +211,16 @@ are compared, so that the result is exact. --html writes a page with small pictu
 					return fmt.Errorf("%s has changed since %s was embedded by it: index the images again", by, dir)
 				}
 			}
-			values, width, err := queriesBy(cmd.Context(), a, of, by, queries)
+			values, width, err := queriesBy(cmd.Context(), a, of, by, features, queries)
 			if err != nil {
 				return err
 			}
 			if width != x.Dim() {
 				return fmt.Errorf("%s has rows of %d values, the queries have %d: ask by the network of its rows", dir, x.Dim(),
 					width)
+			}
+			for i := len(queries); i < len(values)/width; i++ {
+				queries = append(queries, fmt.Sprintf("%s row %d", features, i))
 			}
 			var b compute.Backend
 			if len(queries) >= 64 { // Fewer take less time than the backend's start.
@@ -201,7 +240,10 @@ are compared, so that the result is exact. --html writes a page with small pictu
 				one := galleryAnswer{Query: query}
 				fmt.Fprintf(&text, "%s\n", query)
 				for _, n := range found[i] {
-					path := within(within(dir, of.Images), names[n.Index])
+					path := fmt.Sprintf("row %d", n.Index)
+					if names != nil {
+						path = within(within(dir, of.Images), names[n.Index])
+					}
 					one.Found = append(one.Found, galleryHit{path, n.Index, n.Similarity})
 					fmt.Fprintf(&text, "  %.4f  %s\n", n.Similarity, path)
 				}
@@ -220,6 +262,7 @@ are compared, so that the result is exact. --html writes a page with small pictu
 	f := cmd.Flags()
 	f.IntVar(&k, "k", 10, "images to find, or all if there are fewer")
 	f.StringVar(&page, "html", "", "page with small pictures to write")
+	f.StringVar(&features, "features", "", "rows [n, F] to search for instead of photographs (.npy)")
 	return cmd
 }
 
@@ -231,9 +274,23 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// queriesBy returns photographs, embedded by the network of a gallery.
-func queriesBy(ctx context.Context, a *cli.App, of galleryNetwork, weights string, photos []string) (
+// queriesBy returns what a gallery is asked by: photographs embedded by its network, or rows of a file.
+func queriesBy(ctx context.Context, a *cli.App, of galleryNetwork, weights, features string, photos []string) (
 	values []float32, width int, err error) {
+	if features != "" {
+		if of.Features != "" { // Of images, whose network takes no features.
+			weights = ""
+		}
+		f, err := openFeatures(a, features, weights)
+		if err != nil {
+			return nil, 0, err
+		}
+		values, err := f.all(ctx)
+		return values, f.width, err
+	}
+	if of.Features == "" {
+		return nil, 0, errors.New("the gallery has rows of a file, and no network for photographs: ask by --features Q.npy")
+	}
 	net, err := loadEmbedder(a, of.Arch, weights, of.Features)
 	if err != nil {
 		return nil, 0, err
@@ -250,14 +307,14 @@ func queriesBy(ctx context.Context, a *cli.App, of galleryNetwork, weights strin
 	return values, net.width, err
 }
 
-// openGallery opens the index of a folder, with the names of its rows.
+// openGallery opens the index of a folder, with the names of its rows, if they have some.
 func openGallery(dir string) (*retrieval.Index, []string, error) {
 	x, err := retrieval.OpenIndex(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: want the folder that dmlx gallery index has written", err)
 	}
 	names, err := files.ReadNames(files.Beside(filepath.Join(dir, retrieval.IndexRows), files.NamesFile), x.Len())
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, errors.Join(err, x.Close())
 	}
 	return x, names, nil

@@ -132,6 +132,17 @@ func (f *featureFile) parts(ctx context.Context) iter.Seq2[[]float32, error] {
 	}
 }
 
+// all are the rows, embedded.
+func (f *featureFile) all(ctx context.Context) (all []float32, err error) {
+	for rows, err := range f.parts(ctx) {
+		if err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+		all = append(all, rows...)
+	}
+	return all, f.close()
+}
+
 // write writes the rows to a file, and beside it their names, labels and what is said about them, as far as there are
 // any. labels ends in .txt if it is to have the names of the classes; empty paths are those beside the rows. All is
 // written under other names first, and what belongs to the rows that were there before goes before they do, so that
