@@ -64,7 +64,6 @@ var formerFlags = map[string]string{
 	"remove-kernel":    "jupyter kernelspec remove dmlx takes the kernel out of your own Jupyter",
 	"keep":             "the archive is removed when it is unpacked; curl keeps one",
 	"out":              "--matrix and --pairs write what a gradient is made of",
-	"features":         "an index is of images; dmlx recall compares rows of files",
 	"half":             "an index keeps its rows as float32",
 }
 

@@ -28,7 +28,7 @@ func TestFormer(t *testing.T) {
 			continue
 		}
 		command := map[string][]string{ // Others have these flags.
-			"out": {"dissect"}, "features": {"gallery", "query"}, "keep": {"data", "get"}}[name]
+			"out": {"dissect"}, "keep": {"data", "get"}}[name]
 		if command == nil {
 			command = []string{"train"}
 		}
