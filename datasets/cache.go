@@ -21,9 +21,9 @@ import (
 )
 
 // A cache file holds the splits of one set: the pixels of each split as they are in memory, a line of JSON, and a tail
-// that says how long the JSON is. It is written under another name and renamed, and mapped. A file of up to sumTo bytes
-// of pixels is used only if its content has the digest that its JSON gives. Of a larger one only the length and the
-// JSON are checked, because reading it whole would take longer than the first epoch needs of it.
+// that says how long the JSON is. It is written under another name and renamed. A file of up to mapFrom bytes of pixels
+// is read into memory and used only if its content has the digest that its JSON gives. A larger one is mapped and only
+// its length and its JSON are checked, because reading it whole would take longer than the first epoch needs of it.
 
 const (
 	cacheFormat = "dmlx images 2"
@@ -32,7 +32,9 @@ const (
 	// lockWait bounds the wait for another process that is drawing the same set: after it both draw it, to the same end.
 	lockWait  = 2 * time.Minute
 	lockRetry = 20 * time.Millisecond
-	sumTo     = 256 << 20
+	// Pixels of mapFrom bytes and more are mapped from the cache file; of more than mostWithout bytes they need one.
+	mapFrom     = 256 << 20
+	mostWithout = 4 << 30
 )
 
 type cacheHeader struct {
@@ -107,27 +109,52 @@ func (c *cached) open(produce func() (*made, error)) (*Set, error) {
 type decoding func(put func(i int, pixels []uint8) error) (skipped []string, bad []bool, err error)
 
 // openLarge is open for splits that may not fit into memory. They have everything but their pixels, which decode puts.
-// The images that it marks as bad are taken out of the splits. Without a cache the file is a temporary one.
+// The images that it marks as bad are taken out of the splits.
 func (c *cached) openLarge(splits []*Images, decode decoding) (*Set, error) {
+	var bytes int64
+	for _, im := range splits {
+		bytes += int64(im.N) * int64(im.stride())
+	}
 	return c.with(func(path string) (*made, error) {
-		var file *durable.File
-		var err error
-		if path != "" {
-			if file, err = pending(path); err == nil {
-				return c.buildFile(file, path, splits, decode)
+		if bytes >= c.o.mapFrom && path != "" {
+			file, err := pending(path)
+			if err == nil {
+				return c.buildFile(file, path, splits, bytes, decode)
 			}
-			c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v; DMLX_CACHE can name another folder", c.name, err))
+			if err = keeping(path, bytes, err); bytes > mostWithout {
+				return nil, err
+			}
+			c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", c.name, err))
+			path = ""
 		}
-		dir, err := os.MkdirTemp("", "dmlx-")
+		if bytes > mostWithout {
+			return nil, fmt.Errorf("%.1f GB of pixels and no folder to keep them in: set DMLX_CACHE to one", float64(bytes)/1e9)
+		}
+		all := make([]uint8, bytes)
+		stride := splits[0].stride()
+		skipped, bad, err := decode(func(i int, pixels []uint8) error {
+			copy(all[i*stride:], pixels)
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(dir) // What is mapped stays.
-		path = filepath.Join(dir, "images")
-		if file, err = pending(path); err != nil {
-			return nil, err
+		kept := 0
+		for i := range bad {
+			if !bad[i] {
+				copy(all[kept*stride:], all[i*stride:(i+1)*stride])
+				kept++
+			}
 		}
-		return c.buildFile(file, path, splits, decode)
+		m := &made{splits: without(splits, bad), skipped: skipped}
+		attach(m.splits, all)
+		m.complete()
+		if path != "" {
+			if err := writeCache(path, c.key, m); err != nil {
+				c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", c.name, err))
+			}
+		}
+		return m, nil
 	})
 }
 
@@ -139,7 +166,7 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 		path = ""
 	}
 	if path != "" {
-		if m, err := readCache(path, c.key); err == nil {
+		if m, err := readCache(path, c.key, c.o.mapFrom); err == nil {
 			return newSet(c.name, m), nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			c.o.Note(fmt.Sprintf("datasets: made anew: %v", err))
@@ -156,7 +183,7 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 		}
 		if locked, err := lock.TryLockContext(ctx, lockRetry); err == nil && locked {
 			defer lock.Close()
-			if m, err := readCache(path, c.key); err == nil {
+			if m, err := readCache(path, c.key, c.o.mapFrom); err == nil {
 				return newSet(c.name, m), nil
 			}
 			// No other process makes the file: what is there was left by one that was killed.
@@ -186,13 +213,10 @@ func keeping(path string, bytes int64, err error) error {
 
 // buildFile decodes straight into the file, so that memory holds a few images at a time, and maps it.
 func (c *cached) buildFile(
-	file *durable.File, path string, splits []*Images, decode decoding,
+	file *durable.File, path string, splits []*Images, bytes int64, decode decoding,
 ) (*made, error) {
 	defer file.Cleanup()
-	stride, bytes := splits[0].stride(), int64(0)
-	for _, im := range splits {
-		bytes += int64(im.N) * int64(stride)
-	}
+	stride := splits[0].stride()
 	keep := func(err error) error { return keeping(path, bytes, err) }
 	skipped, bad, err := decode(func(i int, pixels []uint8) error {
 		if _, err := file.WriteAt(pixels, int64(i)*int64(stride)); err != nil {
@@ -246,7 +270,7 @@ func (c *cached) buildFile(
 	if err := file.CloseAtomicallyReplace(); err != nil {
 		return nil, keep(err)
 	}
-	return readCache(path, c.key)
+	return readCache(path, c.key, c.o.mapFrom)
 }
 
 // without returns the splits without the images marked as bad, which are numbered over all splits.
@@ -323,8 +347,9 @@ func writeCache(path, key string, m *made) error {
 	return file.CloseAtomicallyReplace()
 }
 
-// readCache maps the file's splits. Any fault is an error that names the file; it is fs.ErrNotExist if there is none.
-func readCache(path, key string) (m *made, err error) {
+// readCache reads or, from mapFrom bytes of pixels on, maps the file's splits. Any fault is an error that names the
+// file; it is fs.ErrNotExist if there is none.
+func readCache(path, key string, mapFrom int64) (m *made, err error) {
 	file, err := durable.Open(path)
 	if err != nil {
 		return nil, err
@@ -358,20 +383,22 @@ func readCache(path, key string) (m *made, err error) {
 	if left != 0 || len(m.splits) == 0 {
 		return nil, errors.New("damaged: wrong length")
 	}
-	m.unmap = func() error { return nil }
-	if pixels > 0 {
-		mapped, err := mmap.MapRegion(file, int(pixels), mmap.COPY, 0, 0) // A change of a pixel is the process's own.
+	if pixels >= mapFrom && pixels > 0 {
+		mapped, err := mmap.MapRegion(file, int(pixels), mmap.RDONLY, 0, 0)
 		if err != nil {
 			return nil, err
 		}
 		attach(m.splits, mapped)
 		m.unmap = mapped.Unmap
-	}
-	if pixels > sumTo {
 		return m, nil
 	}
+	all := make([]uint8, pixels)
+	if _, err := io.ReadFull(io.NewSectionReader(file, 0, pixels), all); err != nil {
+		return nil, err
+	}
+	attach(m.splits, all)
 	if digest(m.splits) != header.Digest {
-		return nil, errors.Join(errors.New("damaged: wrong checksum"), m.unmap())
+		return nil, errors.New("damaged: wrong checksum")
 	}
 	m.mean, m.std = m.splits[0].Stats()
 	return m, nil

@@ -164,11 +164,12 @@ func TestUnwritableCacheIsNoError(t *testing.T) {
 	}
 }
 
-// Where no file can be made in the cache's folder, a set is decoded into a temporary one.
+// Where no file can be made in the cache's folder, a set that memory holds is decoded into it, and a larger one says
+// what to do.
 func TestNoFileForPixels(t *testing.T) {
 	t.Parallel()
 	said := &notes{}
-	o := Options{Size: 8, Cache: t.TempDir(), Note: said.add, Context: t.Context()}
+	o := Options{Size: 8, Cache: t.TempDir(), Note: said.add, Context: t.Context(), mapFrom: 1}
 	key := strings.Repeat("k", 16)
 	// Any longer is no name of a file.
 	c := cached{name: strings.Repeat("x", 255-len("-8-.images")-len(key)), key: key, o: &o, patient: true}
@@ -179,12 +180,20 @@ func TestNoFileForPixels(t *testing.T) {
 		return []*Images{{N: n, Size: 8, Labels: []int64{0, 1}, Names: []string{"a", "b"}}}
 	}
 	s, err := c.openLarge(append(split(2), &Images{Size: 8}), decode)
-	if err != nil || s.Train.N != 2 || s.Train.At(1)[5] != 9 {
+	if err != nil || s.Train.N != 2 || s.Train.At(1)[5] != 9 || s.unmap != nil {
 		t.Fatal(err)
 	}
 	if len(said.lines) != 1 || !strings.Contains(said.lines[0], "not kept") ||
 		!strings.Contains(said.lines[0], "DMLX_CACHE") {
 		t.Errorf("said %q", said.lines)
+	}
+	_, err = c.openLarge(split(mostWithout/192+1), func(func(int, []uint8) error) ([]string, []bool, error) {
+		t.Error("decoded to nowhere")
+		return nil, nil, nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "keeping 4.3 GB of pixels in "+o.Cache) ||
+		!strings.Contains(err.Error(), "DMLX_CACHE can name another") {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -283,7 +292,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 
 func TestReadCacheOfNothing(t *testing.T) {
 	t.Parallel()
-	if _, err := readCache(filepath.Join(t.TempDir(), "none"), ""); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readCache(filepath.Join(t.TempDir(), "none"), "", 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 }

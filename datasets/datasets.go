@@ -39,7 +39,8 @@ type Set struct {
 	unmap func() error // If Pixels are a file's.
 }
 
-// Close unmaps the Pixels, which must not be used afterward. It does nothing for a set that was drawn now.
+// Close unmaps the Pixels of a large set, which are a read-only mapped file; they must not be used afterward. It does
+// nothing for a small set.
 func (s *Set) Close() error {
 	if s.unmap == nil {
 		return nil
@@ -80,6 +81,8 @@ type Options struct {
 	Progress func(done, total int)
 	// Context, if not nil, stops the decoding when it is done; no partial cache file is left.
 	Context context.Context
+
+	mapFrom int64 // In place of the constant, if not 0.
 }
 
 const (
@@ -204,6 +207,9 @@ func (o *Options) complete() error {
 	}
 	if o.Context == nil {
 		o.Context = context.Background()
+	}
+	if o.mapFrom == 0 {
+		o.mapFrom = mapFrom
 	}
 	return nil
 }

@@ -129,59 +129,103 @@ func TestImagesAreCroppedToTheirBoxes(t *testing.T) {
 	checkError(t, err, "minicar", "no published boxes")
 }
 
-func TestDamagedImageStopsOrIsLeftOut(t *testing.T) {
+// A set that is mapped is the one that is held in memory, and takes the same file.
+func TestMappedSetIsTheSame(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "sop", fixtures.Size{})
-	whole := open(t, "SOP", partial(t, dir))
-	l := mustList(t, "sop", dir)
-	spoiled := []string{l.Splits[0].Paths[5], l.Splits[1].Paths[0]}
-	for _, p := range spoiled {
-		path := filepath.Join(l.Root, filepath.FromSlash(p))
-		content, err := os.ReadFile(path)
+	for _, form := range []string{"cub", "inshop"} {
+		dir := fixture(t, form, fixtures.Size{})
+		small, large := partial(t, dir), partial(t, dir)
+		large.mapFrom = 1
+		held, mapped := open(t, setOf(form), small), open(t, setOf(form), large)
+		if held.unmap != nil || mapped.unmap == nil {
+			t.Fatal("which is mapped?")
+		}
+		if held.Digest != mapped.Digest || held.Mean != mapped.Mean || held.Std != mapped.Std ||
+			held.Train.Pad != mapped.Train.Pad {
+			t.Error("the sets differ")
+		}
+		if !slices.Equal(held.Train.Pixels, mapped.Train.Pixels) || !slices.Equal(held.Test.Pixels, mapped.Test.Pixels) {
+			t.Error("pixels differ")
+		}
+		a, err := os.ReadFile(cacheFile(t, small.Cache))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, content[:len(content)/2], 0o644); err != nil {
+		b, err := os.ReadFile(cacheFile(t, large.Cache))
+		if err != nil {
 			t.Fatal(err)
 		}
+		if string(a) != string(b) {
+			t.Error("the files differ")
+		}
+		again := open(t, setOf(form), large)
+		if again.Digest != held.Digest || !slices.Equal(again.Test.Pixels, held.Test.Pixels) {
+			t.Error("mapped again, another")
+		}
+		for _, s := range []*Set{held, mapped, mapped, again} {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
-	o := partial(t, dir)
-	_, err := Open("SOP", o)
-	checkError(t, err, filepath.FromSlash(spoiled[0]), "ends early")
-	empty(t, o.Cache)
+}
 
-	said := &notes{}
-	o.SkipBad, o.Note = true, said.add
-	for range 2 { // Decoded, then from the cache.
-		said.lines = nil
-		s := open(t, "SOP", o)
-		if s.Train.N != 11 || s.Test.N != 7 || !slices.Equal(s.Skipped, spoiled) {
-			t.Errorf("%d and %d images, without %q", s.Train.N, s.Test.N, s.Skipped)
+func TestDamagedImageStopsOrIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for _, mapped := range []int64{0, 1} {
+		dir := fixture(t, "sop", fixtures.Size{})
+		whole := open(t, "SOP", partial(t, dir))
+		l := mustList(t, "sop", dir)
+		spoiled := []string{l.Splits[0].Paths[5], l.Splits[1].Paths[0]}
+		for _, p := range spoiled {
+			path := filepath.Join(l.Root, filepath.FromSlash(p))
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, content[:len(content)/2], 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if !slices.Equal(s.Train.Labels, slices.Delete(slices.Clone(whole.Train.Labels), 5, 6)) ||
-			!slices.Equal(s.Test.Labels, whole.Test.Labels[1:]) {
-			t.Errorf("labels %v and %v", s.Train.Labels, s.Test.Labels)
+		o := partial(t, dir)
+		o.mapFrom = mapped
+		_, err := Open("SOP", o)
+		checkError(t, err, filepath.FromSlash(spoiled[0]), "ends early")
+		empty(t, o.Cache)
+
+		said := &notes{}
+		o.SkipBad, o.Note = true, said.add
+		for range 2 { // Decoded, then from the cache.
+			said.lines = nil
+			s := open(t, "SOP", o)
+			if s.Train.N != 11 || s.Test.N != 7 || !slices.Equal(s.Skipped, spoiled) {
+				t.Errorf("%d and %d images, without %q", s.Train.N, s.Test.N, s.Skipped)
+			}
+			if !slices.Equal(s.Train.Labels, slices.Delete(slices.Clone(whole.Train.Labels), 5, 6)) ||
+				!slices.Equal(s.Test.Labels, whole.Test.Labels[1:]) {
+				t.Errorf("labels %v and %v", s.Train.Labels, s.Test.Labels)
+			}
+			if !slices.Equal(s.Train.At(5), whole.Train.At(6)) || !slices.Equal(s.Test.At(0), whole.Test.At(1)) ||
+				!slices.Equal(s.Test.At(6), whole.Test.At(7)) {
+				t.Error("images have moved")
+			}
+			if s.Digest == whole.Digest {
+				t.Error("the digest is that of the whole set")
+			}
+			if all := strings.Join(said.lines, "\n"); !strings.Contains(all, "left out: 2 images") ||
+				!strings.Contains(all, spoiled[1]) {
+				t.Errorf("said %q", all)
+			}
 		}
-		if !slices.Equal(s.Train.At(5), whole.Train.At(6)) || !slices.Equal(s.Test.At(0), whole.Test.At(1)) ||
-			!slices.Equal(s.Test.At(6), whole.Test.At(7)) {
-			t.Error("images have moved")
+		// What another left out is not taken for whole.
+		o.SkipBad = false
+		_, err = Open("SOP", o)
+		checkError(t, err, "2 images", spoiled[0], "cannot be decoded", "skip_bad")
+		wrong, err := l.Damaged(Options{})
+		if err != nil || len(wrong) != 2 || !strings.HasPrefix(wrong[0], spoiled[0]+": ") ||
+			!strings.Contains(wrong[1], "ends early") {
+			t.Errorf("damaged: %q, %v", wrong, err)
 		}
-		if s.Digest == whole.Digest {
-			t.Error("the digest is that of the whole set")
-		}
-		if all := strings.Join(said.lines, "\n"); !strings.Contains(all, "left out: 2 images") ||
-			!strings.Contains(all, spoiled[1]) {
-			t.Errorf("said %q", all)
-		}
-	}
-	// What another left out is not taken for whole.
-	o.SkipBad = false
-	_, err = Open("SOP", o)
-	checkError(t, err, "2 images", spoiled[0], "cannot be decoded", "skip_bad")
-	wrong, err := l.Damaged(Options{})
-	if err != nil || len(wrong) != 2 || !strings.HasPrefix(wrong[0], spoiled[0]+": ") ||
-		!strings.Contains(wrong[1], "ends early") {
-		t.Errorf("damaged: %q, %v", wrong, err)
 	}
 }
 
@@ -204,7 +248,7 @@ func TestInterruptedDecodingLeavesNothing(t *testing.T) {
 	dir := fixture(t, "cub", fixtures.Size{})
 	ctx, cancel := context.WithCancel(t.Context())
 	o := partial(t, dir)
-	o.Context = ctx
+	o.Context, o.mapFrom = ctx, 1
 	o.Progress = func(done, _ int) {
 		if done == 3 {
 			cancel()
@@ -225,6 +269,7 @@ func TestDamagedMappedCacheIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "cub", fixtures.Size{})
 	o := partial(t, dir)
+	o.mapFrom = 1
 	want := open(t, "CUB", o)
 	file := cacheFile(t, o.Cache)
 	content, err := os.ReadFile(file)
@@ -260,7 +305,7 @@ func TestDecodingIsBoundedInMemory(t *testing.T) {
 			}
 		}
 	}
-	o := Options{Size: size, Cache: t.TempDir()}
+	o := Options{Size: size, Cache: t.TempDir(), mapFrom: 1}
 	var most uint64
 	o.Progress = func(done, _ int) {
 		if done%200 == 0 {
