@@ -51,6 +51,7 @@ var readers = map[string]string{
 	"datasets/internal/mat5/mat5.go":           "TestReadIsBounded of its package",
 	"datasets/unpack.go":                       "TestEvilArchives of its package",
 	"dmlx/backbone/file.go":                    "weights",
+	"dmlx/backbone/lowrank.go":                 piece,
 	"dmlx/backbone/metadata.go":                piece,
 	"dmlx/backbone/pytorch.go":                 "weights",
 	"dmlx/backbone/weights.go":                 "weights",
