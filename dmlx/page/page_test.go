@@ -50,8 +50,8 @@ func TestSize(t *testing.T) {
 	program := len(p.Files["main.wasm.gz"])
 	t.Logf("program %.2f MB, everything %.2f MB, gzipped; single file %.2f MB", float64(program)/1e6, float64(total)/1e6,
 		float64(len(single))/1e6)
-	if program > 4.8e6 || total > 5.2e6 || len(single) > 7e6 {
-		t.Errorf("too large; want a program of at most 4.8 MB, 5.2 MB in all, and a single file of at most 7 MB")
+	if program > 3.3e6 || total > 4e6 || len(single) > 5e6 {
+		t.Errorf("too large; want a program of at most 3.3 MB, 4 MB in all, and a single file of at most 5 MB")
 	}
 }
 

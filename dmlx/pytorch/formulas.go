@@ -9,8 +9,11 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/formula"
 )
 
-// helpers are functions that the code of formulas calls, beside those that both frameworks have.
-var helpers = []struct{ name, code string }{
+// helper is a function of a module that code may call.
+type helper struct{ name, code string }
+
+// helpers are those that the code of formulas calls, beside functions that both frameworks have.
+var helpers = []helper{
 	{"mean", `def mean(x, others, empty):  # Of each anchor's others; empty if there are none.
     count = others.sum(1)
     return where(count > 0, where(others, x, 0).sum(1) / count.clip(1), empty)`},

@@ -2,12 +2,10 @@
 package pytorch
 
 import (
-	"embed"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
@@ -30,11 +28,6 @@ type Part struct {
 	Equation string // Lines with line feeds between them.
 	Code     string // Lines with line feeds between them.
 }
-
-//go:embed *.py.tmpl
-var sources embed.FS
-
-var modules = template.Must(template.ParseFS(sources, "*.py.tmpl"))
 
 // functions are those of PyTorch and JAX that parts' code may call.
 var functions = []string{"amin", "exp", "full_like", "log", "log1p", "ones_like", "sqrt", "tanh", "where", "sigmoid"}
@@ -125,12 +118,12 @@ func used(r dmlx.Rule, code []string) (out []number) {
 // Module returns a PyTorch module for a rule: a file of Python with a class Surgery, which needs nothing but torch. It
 // is called with embeddings [B, D] and labels [B], and its gradient at the embeddings is the rule's, as [dmlx.Surgery]
 // has it. It is an error if a part of the user's own is not in own, or if its code does not assign what it should.
-func Module(r dmlx.Rule, own ...Part) (string, error) { return write("torch.py.tmpl", r, own) }
+func Module(r dmlx.Rule, own ...Part) (string, error) { return torch.write(r, own) }
 
 // JAX returns a module as [Module] does, which needs nothing but jax.
-func JAX(r dmlx.Rule, own ...Part) (string, error) { return write("jax.py.tmpl", r, own) }
+func JAX(r dmlx.Rule, own ...Part) (string, error) { return jax.write(r, own) }
 
-func write(template string, r dmlx.Rule, own []Part) (string, error) {
+func (f form) write(r dmlx.Rule, own []Part) (string, error) {
 	r = r.WithDefaults()
 	of, err := partsOf(r, own)
 	if err != nil {
@@ -147,19 +140,17 @@ func write(template string, r dmlx.Rule, own []Part) (string, error) {
 	}
 	text := strings.Join(code, "\n")
 	var called []string
+	if strings.Contains(text, "unit(") {
+		called = append(called, f.unit) // Which calls the framework's functions by their whole names.
+	}
 	for _, h := range helpers {
 		if strings.Contains(text, h.name+"(") {
 			called, text = append(called, h.code), text+"\n"+h.code
 		}
 	}
 	names := slices.DeleteFunc(slices.Clone(functions), func(f string) bool { return !strings.Contains(text, f+"(") })
-	var out strings.Builder
-	err = modules.ExecuteTemplate(&out, template, map[string]any{
-		"Rule": r.Name(), "Equations": equations, "Code": code, "Options": used(r, code),
-		"Unit": strings.Contains(text, "unit("), "Sum": r.Options.Sum, "SkipDuplicates": r.Options.SkipDuplicates,
-		"Functions": names, "Helpers": called,
-	})
-	return out.String(), err
+	return f.fill(content{r.Name(), equations, code, names, called, used(r, code), r.Options.Sum,
+		r.Options.SkipDuplicates}), nil
 }
 
 // format returns a number as Python reads it, as a float.

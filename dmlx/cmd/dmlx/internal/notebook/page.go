@@ -32,7 +32,7 @@ no kernel and sends nothing anywhere.
 With --open, the page is made in the cache folder and opened in your browser.
 
 Without --single-file, DIR gets a folder of files for any web server: index.html and what it refers to. With it, DIR
-gets ` + singleFile + `, one file of about 7 MB that works from a disk, in a mail or in a notebook.
+gets ` + singleFile + `, one file of about 5 MB that works from a disk, in a mail or in a notebook.
 
 The program in the page is compiled from this checkout, which takes about a minute the first time.`,
 		Example: `  dmlx page --open
