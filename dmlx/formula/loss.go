@@ -25,24 +25,26 @@ func similarity(i int) float64 { return -1 + 2*float64(i)/(side-1) }
 // Remarks says where over the square of similarities weights are not finite numbers of 32 bits, and where they are
 // negative, a sentence each.
 func (w Weights) Remarks() (out []string) {
+	var notFinite, below [3]region
+	for i := range side {
+		for j := range side {
+			sap, san := similarity(i), similarity(j)
+			positive, negative, triplet := w.At(sap, san)
+			for k, x := range [...]float64{positive, negative, triplet} {
+				switch {
+				case !(math.Abs(x) <= math.MaxFloat32):
+					notFinite[k].add(float64(float32(x)), sap, san)
+				case x < 0:
+					below[k].add(x, sap, san)
+				}
+			}
+		}
+	}
 	for k, of := range []struct{ name, negative string }{
 		{"P+", "it pushes positives away there"}, {"P-", "it pulls negatives nearer there"},
 		{"T", "pull and push change places there"},
 	} {
-		var bad, negative region
-		for i := range side {
-			for j := range side {
-				sap, san := similarity(i), similarity(j)
-				var v [3]float64
-				v[0], v[1], v[2] = w.At(sap, san)
-				switch x := v[k]; {
-				case !(math.Abs(x) <= math.MaxFloat32):
-					bad.add(float64(float32(x)), sap, san)
-				case x < 0:
-					negative.add(x, sap, san)
-				}
-			}
-		}
+		bad, negative := notFinite[k], below[k]
 		if bad.count > 0 {
 			out = append(out, fmt.Sprintf("%s is %v at S_ap = %.3g, S_an = %.3g, and not finite at %.0f %% of all "+
 				"similarities", of.name, bad.value, bad.sap, bad.san, bad.percent()))
@@ -146,6 +148,17 @@ func (w Weights) Implied(euclidean bool) (Implied, error) {
 		out.Curl, out.Sap, out.San = 0, 0, 0
 	}
 	return out, fault
+}
+
+// String says how far the loss falls from a hard triplet to an easy one, or where there is none.
+func (l Implied) String() string {
+	if l.L == nil {
+		return fmt.Sprintf("no loss L(S_ap, S_an) of a triplet alone: its mixed derivative would be by %.3g larger from T P- "+
+			"than from T P+, most at S_ap = %.3g, S_an = %.3g", l.Curl, l.Sap, l.San)
+	}
+	const low, high = 0.125, 0.875
+	return fmt.Sprintf("the loss L(S_ap, S_an) of a triplet alone that has these weights falls by %.3f from (%g, %g) to "+
+		"(%g, %g)", l.At(low, high)-l.At(high, low), low, high, high, low)
 }
 
 // At returns the loss at the nearest of Similarities, from 0.

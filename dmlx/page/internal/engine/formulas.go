@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -94,16 +93,12 @@ func describeFormulas(r dmlx.Rule, out Object) error {
 	typed["numbers"], out["formulas"] = strings.Join(numbers, ", "), typed
 	out["latex"] = strings.Join(r.LaTeX(), "\\\\\n")
 	out["remarks"] = append([]string{}, w.Remarks()...)
-	switch loss, err := r.Implied(); {
-	case err != nil:
-		out["loss"] = "No loss: " + err.Error() + "."
-	case loss.L == nil:
-		out["loss"] = fmt.Sprintf("No loss of a triplet alone has these weights: T·P₋ and T·P₊ do not fit, most at S_ap "+
-			"%.2f, S_an %.2f (curl %.2f).", loss.Sap, loss.San, loss.Curl)
-	default:
-		out["loss"] = fmt.Sprintf("The loss of a triplet alone with these weights falls by %.2f from S_ap 0.13, S_an 0.88 "+
-			"to S_ap 0.88, S_an 0.13.", loss.At(0.13, 0.88)-loss.At(0.88, 0.13))
+	loss, err := r.Implied()
+	sentence := loss.String()
+	if err != nil {
+		sentence = "no loss: " + err.Error()
 	}
+	out["loss"] = strings.ToUpper(sentence[:1]) + sentence[1:] + "."
 	if out["pytorch"], err = pytorch.Module(r); err == nil {
 		out["jax"], err = pytorch.JAX(r)
 	}

@@ -192,17 +192,11 @@ func impliedBy(r dmlx.Rule) (remarks []string, loss string) {
 		return nil, "no loss is looked for: " + err.Error()
 	}
 	remarks = w.Remarks()
-	switch of, err := r.Implied(); {
-	case err != nil:
+	of, err := r.Implied()
+	if err != nil {
 		return remarks, "no loss: " + err.Error()
-	case of.L == nil:
-		return remarks, fmt.Sprintf("no loss L(S_ap, S_an) of a triplet alone: its mixed derivative would be by %.3g larger "+
-			"from T P- than from T P+, most at S_ap = %.3g, S_an = %.3g", of.Curl, of.Sap, of.San)
-	default:
-		const low, high = 0.125, 0.875
-		return remarks, fmt.Sprintf("the loss L(S_ap, S_an) of a triplet alone that has these weights falls by %.3f from "+
-			"(%g, %g) to (%g, %g)", of.At(low, high)-of.At(high, low), low, high, high, low)
 	}
+	return remarks, of.String()
 }
 
 // rankedText prints a ranking, a line each.
