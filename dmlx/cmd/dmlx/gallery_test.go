@@ -135,6 +135,12 @@ func TestGalleryOfFeatures(t *testing.T) {
 	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
 		t.Errorf("%v", got)
 	}
+	// Its files are inputs, whatever the folder's name has of a pattern.
+	object(t, "gallery", "index", "--features", x, "--out", in("G[1]"))
+	if code, _, stderr := invoke(t, "gallery", "query", in("G[1]"), "--features", asked, "--html",
+		in("G[1]/gallery.json")); !failed(code) || !strings.Contains(stderr, "is an input") {
+		t.Errorf("a page over the index: %d %s", code, stderr)
+	}
 	// An index stays whole if the next one fails, and can be indexed itself.
 	for _, bad := range []string{in("none.npy"), write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)} {
 		if code, _, stderr := invoke(t, "gallery", "index", "--features", bad, "--out", in("G")); !failed(code) {

@@ -186,8 +186,12 @@ else embeddings.`,
 			case (len(queries) == 0) == (features == ""):
 				return cli.Usagef("want photographs, or --features Q.npy")
 			}
-			own, _ := filepath.Glob(filepath.Join(dir, "*")) // There may be none, which openGallery reports.
-			if err := cli.CheckOut(slices.Concat(queries, own, []string{features}), page); err != nil {
+			read := append(slices.Clone(queries), features)
+			own, _ := os.ReadDir(dir) // There may be none, which openGallery reports.
+			for _, file := range own {
+				read = append(read, filepath.Join(dir, file.Name()))
+			}
+			if err := cli.CheckOut(read, page); err != nil {
 				return err
 			}
 			x, names, err := openGallery(dir)
