@@ -129,8 +129,11 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results
 	if err != nil {
 		return err
 	}
-	if out == "" { // The other parts are pictures.
-		r.Parts = slices.DeleteFunc(r.Parts, func(p report.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
+	if out == "" { // The other parts are pictures, and one seed a group is no test.
+		tested := len(groups) > 1 && len(groups) < len(results) || references != nil
+		r.Parts = slices.DeleteFunc(r.Parts, func(p report.Part) bool {
+			return p.Name != "metrics" && !(p.Name == "tests" && tested)
+		})
 	}
 	words, files, err := a.Pictures(r, out, "compare")
 	if err != nil {
