@@ -84,3 +84,17 @@ func TestNearestToGradient(t *testing.T) {
 		t.Errorf("%d %s", code, stderr)
 	}
 }
+
+// Formulas that are nowhere finite are refused by all commands that train, before they do.
+func TestFormulasWithoutAValue(t *testing.T) {
+	store := atWork(t)
+	for _, args := range [][]string{
+		{"train", "--rule"}, {"rates", "--lr", "0.1,0.3", "--rule"}, {"reproduce", "table2", "--add-rule"},
+	} {
+		args = append(args, "cos/[1/0, San]/con", "--preset", "smoke", "--store", store)
+		if code, stdout, stderr := invoke(t, args...); code != exitUsage || stdout != "" ||
+			!strings.Contains(stderr, "pair weight [1/0, San]") || !strings.Contains(stderr, "P₊ is +Inf") {
+			t.Errorf("%v: %d %s %s", args, code, stdout, stderr)
+		}
+	}
+}

@@ -110,7 +110,8 @@ func (s *settingFlags) sets(key string) bool {
 // objectiveFlags are the flags of rules and of losses, each of which may be repeated.
 type objectiveFlags struct{ rules, losses []string }
 
-// parse returns the rules and then the losses, one for each value of a parameter with several: "cos/lin/cir?tau=1,2".
+// parse returns the rules and then the losses, one for each value of a parameter with several: "cos/lin/cir?tau=1,2". It
+// is an error if formulas fail on a batch of random classes.
 // With labels, one may stand before a rule or loss: "Ours = cos/lin/cir?tau=2".
 func (f objectiveFlags) parse(labels bool) (all []presets.Objective, err error) {
 	for i, row := range slices.Concat(f.rules, f.losses) {
@@ -149,6 +150,9 @@ func (f objectiveFlags) parse(labels bool) (all []presets.Objective, err error) 
 			if before, _, equals := strings.Cut(row, "="); err != nil && labels && !found && equals &&
 				!strings.Contains(before, "?") {
 				err = fmt.Errorf("%w; a label needs a space on both sides of its =, as in \"Ours = cos/lin/cir\"", err)
+			}
+			if err == nil {
+				err = o.Check() // Of functions there is none here, but of formulas.
 			}
 			if err != nil {
 				return nil, cli.Usage(err)
