@@ -48,7 +48,7 @@ class Side {
       return c.root;
     });
     this.formulas = new Formulas(this, about.examples);
-    this.ruleControls = el("div.rule", {}, named.root, ...Object.values(this.parts).map((c) => c.root), this.formulas.root, ...Object.values(this.sliders).map((s) => s.root),
+    this.ruleControls = el("div.rule", {}, named.root, ...Object.values(this.parts).map((c) => c.root), ...Object.values(this.sliders).map((s) => s.root), this.formulas.root,
       el("details", {}, el("summary", {}, "What these parts do"), this.help), el("details", {}, el("summary", {}, "Conventions"), ...checks));
     this.lossChoice = choice({label: "loss", name: "loss", value: this.loss.name, options: about.losses.map((l) => [l.name, l.title]), on: (v) => { this.setLoss(v, {}); this.changed(); }});
     this.lossParameters = el("div.rule");

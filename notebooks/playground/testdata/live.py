@@ -81,8 +81,9 @@ def far(page):
         room = page.locator(".jp-WindowedPanel-outer:visible").first.bounding_box()["height"]
         out += [f"{width}: {name}" for name in [f for f in page.frames if "dmlx.html" in f.url][0].evaluate("""(room) => {
             const box = (e) => e.getBoundingClientRect(), seen = (e) => box(e).top >= -1 && box(e).bottom <= innerHeight + 1;
-            return [...document.querySelectorAll("#bench .side select, #bench .side input[type=range], #bench .cards select")].filter((c) => {
-                if (!c.offsetParent) return false;
+            for (const folded of document.querySelectorAll("#bench .formulas")) folded.open = true;
+            return [...document.querySelectorAll("#bench .side select, #bench .side input:is([type=range], .formula *), #bench .cards select")].filter((c) => {
+                if (!c.checkVisibility()) return false;
                 c.scrollIntoView({block: "end", behavior: "instant"});
                 return !seen(c) || ![...document.querySelectorAll("#bench .cards canvas")].some((m) =>
                     seen(m) && Math.max(box(c).bottom, box(m).bottom) - Math.min(box(c).top, box(m).top) <= room);
