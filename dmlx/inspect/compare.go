@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -81,37 +80,6 @@ func (c *Comparison) Report() (*report.Report, error) {
 	add("curves", orWhy(c.Curves()))
 	r.Parts = append(r.Parts, c.OverParameters()...)
 	return r, nil
-}
-
-// Runs returns the hashes of the runs of rules on a data set at the request's preset and seeds, rule by rule. Missing
-// runs are trained. Bundled results have no directory: to look into runs, or at their curves, let the request ignore
-// bundled runs.
-func Runs(ctx context.Context, q report.Request, data string, rules ...string) ([]string, error) {
-	seeds := q.Seeds
-	if seeds == nil {
-		seeds = q.Preset.Seeds
-	}
-	var specs []runs.Spec
-	for _, rule := range rules {
-		for _, seed := range seeds {
-			spec, err := q.Preset.ObjectiveSpec(data, presets.Named(rule), seed)
-			if err != nil {
-				return nil, err
-			}
-			specs = append(specs, spec)
-		}
-	}
-	results, _, err := runs.RunAll(ctx, q.Open, q.Store, specs, q.Options)
-	if err != nil {
-		return nil, err
-	}
-	var hashes []string
-	for _, r := range results {
-		if r != nil {
-			hashes = append(hashes, r.Hash)
-		}
-	}
-	return hashes, nil
 }
 
 // runMeasures are the final measures of runs that are shown.

@@ -39,7 +39,7 @@ func TestLookAndCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := report.Request{Open: open, Store: store, Preset: preset, Options: runs.Options{IgnoreBundled: true}}
+	o := runs.Options{IgnoreBundled: true}
 	rules := []string{"euc/con/con", "cos/con/con"}
 	var hashes []string
 	for _, data := range []string{preset.CoarseGrained, preset.FineGrained} {
@@ -47,9 +47,18 @@ func TestLookAndCompare(t *testing.T) {
 		if data == preset.CoarseGrained { // Only looked at.
 			of, seeds = rules[1:], seeds[:1]
 		}
-		q.Seeds = seeds
-		if hashes, err = Runs(t.Context(), q, data, of...); err != nil || len(hashes) != len(of)*len(seeds) {
-			t.Fatalf("%s: %v, %v", data, hashes, err)
+		hashes = nil
+		for _, rule := range of {
+			for _, seed := range seeds {
+				spec, err := preset.ObjectiveSpec(data, presets.Named(rule), seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := runs.RunAll(t.Context(), open, store, []runs.Spec{spec}, o); err != nil {
+					t.Fatal(err)
+				}
+				hashes = append(hashes, spec.Hash())
+			}
 		}
 		r, err := Look(t.Context(), open, store, hashes[0])
 		if err != nil {

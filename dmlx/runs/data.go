@@ -79,16 +79,3 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 	}
 	return set, nil
 }
-
-// Feasible returns an error if a spec cannot be trained on its data set: too few classes or images for its batches, too
-// few classes left for the evaluation, or anything that [Spec.Validate] rejects.
-func Feasible(spec Spec) error {
-	if err := spec.Validate(); err != nil {
-		return err
-	}
-	data, _, err := TrainingData(spec, DataOptions{})
-	if err != nil {
-		return err
-	}
-	return spec.Config.Fits(data, spec.HeldOut)
-}

@@ -2,7 +2,6 @@ package scores
 
 import (
 	"math"
-	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
@@ -96,15 +95,6 @@ func (c Curve) Drop(factor float64) float64 {
 		}
 	}
 	return math.NaN()
-}
-
-// NearDrop returns the larger of the drops at half and at twice the best rate. A rate outside the grid does not count.
-func (c Curve) NearDrop() float64 {
-	drops := slices.DeleteFunc([]float64{c.Drop(0.5), c.Drop(2)}, math.IsNaN)
-	if len(drops) == 0 {
-		return math.NaN()
-	}
-	return slices.Max(drops)
 }
 
 // Spread returns how many points of test recall lie between the best and the worst rate of the grid. It is NaN without

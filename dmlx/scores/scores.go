@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/formula"
-	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
@@ -248,9 +247,4 @@ func (p *Pivot) At(row, column string) Table {
 		return nil
 	}
 	return p.Cells[i][j]
-}
-
-// Means returns the means of a column's cells at some rows, NaN where there is no score.
-func (p *Pivot) Means(column string, rows []string) []stats.Mean {
-	return slice.Map(rows, func(row string) stats.Mean { return p.At(row, column).Mean() })
 }

@@ -32,8 +32,8 @@ func ExampleWelch() {
 
 // A single run has no interval of its own. The noise of other runs gives it one.
 func ExampleInterval() {
-	fmt.Println(stats.Noise{}.Around(71, 1))
-	fmt.Println(stats.Noise{Std: 1, Freedom: 20}.Around(71, 1))
+	fmt.Println(stats.Noise{}.Test(71, 1).Difference)
+	fmt.Println(stats.Noise{Std: 1, Freedom: 20}.Test(71, 1).Difference)
 	// Output:
 	// 71.0
 	// 71.0 [68.9, 73.1]

@@ -24,11 +24,8 @@ func PoolNoise(groups []Mean) Noise {
 	return n
 }
 
-// Around returns a value with its interval by Student's t. The variance of the value is factor times that of the
-// noise: 1/n for a mean of n runs. The interval is unknown if the noise has no degrees of freedom.
-func (n Noise) Around(value, factor float64) Interval { return n.Test(value, factor).Difference }
-
-// Test tests a value against 0 by Student's t; see [Noise.Around].
+// Test tests a value against 0 by Student's t. The variance of the value is factor times that of the noise: 1/n for a
+// mean of n runs. The interval is unknown if the noise has no degrees of freedom.
 func (n Noise) Test(value, factor float64) Test {
 	if n.Freedom <= 0 {
 		return Untested(value)

@@ -119,22 +119,21 @@ func curve(test, heldOut []float64) scores.Curve {
 func TestCurve(t *testing.T) {
 	nan, diverged := math.NaN(), math.Inf(-1)
 	for name, c := range map[string]struct {
-		test, heldOut   []float64
-		byTest, byHeld  int
-		edge            bool
-		half, twice     float64 // Points lost.
-		spread, nearest float64
+		test, heldOut  []float64
+		byTest, byHeld int
+		edge           bool
+		half, twice    float64 // Points lost.
+		spread         float64
 	}{
-		"inside":              {[]float64{60, 70, 68, 50}, []float64{80, 85, 90, 70}, 1, 2, false, 10, 2, 20, 10},
-		"at the edge":         {[]float64{60, 62, 64, 66}, []float64{90, 80, 80, 80}, 3, 0, true, 2, nan, 6, 2},
-		"the lower of equals": {[]float64{60, 66, 66, 60}, []float64{80, 90, 90, 90}, 1, 1, false, 6, 0, 6, 6},
+		"inside":              {[]float64{60, 70, 68, 50}, []float64{80, 85, 90, 70}, 1, 2, false, 10, 2, 20},
+		"at the edge":         {[]float64{60, 62, 64, 66}, []float64{90, 80, 80, 80}, 3, 0, true, 2, nan, 6},
+		"the lower of equals": {[]float64{60, 66, 66, 60}, []float64{80, 90, 90, 90}, 1, 1, false, 6, 0, 6},
 		"diverged": {[]float64{60, 70, diverged, 50}, []float64{80, 81, diverged, 70}, 1, 1, false, 10,
-			math.Inf(1), math.Inf(1), math.Inf(1)},
-		"not all run": {[]float64{60, 70, nan, 50}, []float64{80, 85, nan, 70}, -1, -1, false, nan, nan, nan, nan},
-		"all diverged": {[]float64{diverged, diverged}, []float64{diverged, diverged}, -1, -1, false, nan, nan, nan,
-			nan},
-		"nothing held out":      {[]float64{60, 70, 65}, []float64{nan, nan, nan}, 1, -1, false, 10, 5, 10, 10},
-		"no rate, so no choice": {nil, nil, -1, -1, false, nan, nan, nan, nan},
+			math.Inf(1), math.Inf(1)},
+		"not all run":           {[]float64{60, 70, nan, 50}, []float64{80, 85, nan, 70}, -1, -1, false, nan, nan, nan},
+		"all diverged":          {[]float64{diverged, diverged}, []float64{diverged, diverged}, -1, -1, false, nan, nan, nan},
+		"nothing held out":      {[]float64{60, 70, 65}, []float64{nan, nan, nan}, 1, -1, false, 10, 5, 10},
+		"no rate, so no choice": {nil, nil, -1, -1, false, nan, nan, nan},
 	} {
 		v := curve(c.test, c.heldOut)
 		if a, b := v.Best(), v.BestHeldOut(); a != c.byTest || b != c.byHeld {
@@ -143,8 +142,7 @@ func TestCurve(t *testing.T) {
 			t.Errorf("%s: at the edge is %v", name, v.AtEdge(a))
 		}
 		for what, pair := range map[string][2]float64{"half": {v.Drop(0.5), c.half}, "twice": {v.Drop(2), c.twice},
-			"spread": {v.Spread(), c.spread},
-			"near":   {v.NearDrop(), c.nearest}} {
+			"spread": {v.Spread(), c.spread}} {
 			if got, want := pair[0], pair[1]; !(math.Abs(got-want) < 1e-9 || got == want || math.IsNaN(got) &&
 				math.IsNaN(want)) {
 				t.Errorf("%s: %s loses %v, want %v", name, what, got, want)
