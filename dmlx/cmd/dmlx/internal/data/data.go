@@ -37,9 +37,9 @@ training.`,
 	}
 	info := &cobra.Command{
 		Use:   "info cub|cars|sop|inshop|DIR",
-		Short: "Describe a data set or a folder: splits, classes, image sizes, images that are there twice",
+		Short: "Describe a data set or a folder: splits, classes, images that are there twice",
 		Long: `Describe a published data set on this machine, or a folder of images as --data reads it: its splits, their
-classes and images, the sizes of the pictures, and images with the same content, also across training and test.`,
+classes and images, and images with the same content, also across training and test.`,
 		Example: "  dmlx data info cub\n  dmlx data info ~/photos",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return dataInfo(a, cmd, args[0], root) },
@@ -112,7 +112,7 @@ func dataInfo(a *cli.App, cmd *cobra.Command, name, root string) error {
 	if differs != nil {
 		a.Logf("%v", differs)
 	}
-	d, err := l.Describe(datasets.Options{Context: cmd.Context(), Progress: func(done, total int) {
+	doubles, across, err := l.Doubles(datasets.Options{Context: cmd.Context(), Progress: func(done, total int) {
 		a.Line.Show("%s: %d of %d images read", l.Name, done, total)
 	}})
 	a.Line.End()
@@ -124,23 +124,19 @@ func dataInfo(a *cli.App, cmd *cobra.Command, name, root string) error {
 		Root     string                `json:"root"`
 		Complete bool                  `json:"complete"`
 		Splits   map[string]splitCount `json:"splits"`
-		*datasets.Description
-	}{l.Name, l.Root, differs == nil, splitCounts(l), d}, dataText(l)+"\n"+descriptionText(d))
+		Doubles  [][]string            `json:"doubles"`
+		Across   int                   `json:"across"`
+	}{l.Name, l.Root, differs == nil, splitCounts(l), append([][]string{}, doubles...), across},
+		dataText(l)+"\n"+doublesText(doubles, across))
 }
 
-// descriptionText names at most three groups of doubles and three unread files.
-func descriptionText(d *datasets.Description) string {
+// doublesText names at most three groups of doubles.
+func doublesText(doubles [][]string, across int) string {
 	const most = 3
-	out := fmt.Sprintf("%s; pictures of %d×%d to %d×%d pixels, in the middle %d×%d", megabytes(d.Bytes), d.Smallest[0],
-		d.Smallest[1], d.Largest[0], d.Largest[1], d.Median[0], d.Median[1])
-	out += fmt.Sprintf("\n%s of files with the same content, %d of them in train and in another split",
-		text.Count(len(d.Doubles), "group"), d.Across)
-	for _, group := range d.Doubles[:min(most, len(d.Doubles))] {
+	out := fmt.Sprintf("%s of files with the same content, %d of them in train and in another split",
+		text.Count(len(doubles), "group"), across)
+	for _, group := range doubles[:min(most, len(doubles))] {
 		out += "\n  " + strings.Join(group[:min(most, len(group))], " = ")
-	}
-	if len(d.Unread) > 0 {
-		out += fmt.Sprintf("\n%s, neither JPEG nor PNG: %s", text.Count(len(d.Unread), "file"),
-			strings.Join(d.Unread[:min(most, len(d.Unread))], ", "))
 	}
 	return out
 }
