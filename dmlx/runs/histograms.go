@@ -145,7 +145,7 @@ func AllHistograms(
 		if p != nil || o.CachedOnly && !store.canEmbed(result) {
 			continue
 		}
-		missing = append(missing, task{Job{spec, true, o.Devices, o.Keep}, hash, result == nil})
+		missing = append(missing, task{Job{spec, true, o.Devices, o.Keep, o.Measure}, hash, result == nil})
 		if result == nil {
 			ran++
 		}

@@ -22,6 +22,8 @@ type Job struct {
 	Devices int `json:"devices,omitempty"`
 	// Keep is the number of bytes for what the frozen part of a network gives; see [train.Trainer.Keeping].
 	Keep int64 `json:"keep,omitempty"`
+	// Measure = n > 0 measures Recall@1 after every n-th epoch; see [train.Training].Every.
+	Measure int `json:"measure,omitempty"`
 }
 
 // Jobs returns jobs that train specs, without histograms.

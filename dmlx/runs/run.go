@@ -53,7 +53,7 @@ func runTasks(
 ) (all []*Result, err error) {
 	defer errs.Catch(&err)
 	results := make(map[string]*Result)
-	missing := make(map[string]Spec)
+	missing := make(map[string]Job)
 	for _, t := range tasks {
 		hash, spec := t.hash, t.Spec
 		if r, err := store.read(hash); err == nil { // Without the lock, because a read-only store has none.
@@ -62,13 +62,13 @@ func runTasks(
 			}
 			continue
 		}
-		missing[hash] = spec
+		missing[hash] = t.Job
 	}
 	var trainings []train.Training
 	skipped := make(map[string]int)
 	// In the order of the hashes, so that no two processes wait for each other.
 	for _, hash := range slices.Sorted(maps.Keys(missing)) {
-		spec := missing[hash]
+		spec := missing[hash].Spec
 		unlock, err := store.lock(ctx, hash)
 		if err != nil {
 			return nil, err
@@ -80,7 +80,8 @@ func runTasks(
 			results[hash] = r
 			continue
 		}
-		training := train.Training{Config: spec.Config, ID: hash, HeldOut: spec.HeldOut, Warn: store.Warn}
+		training := train.Training{Config: spec.Config, ID: hash, HeldOut: spec.HeldOut, Warn: store.Warn,
+			Every: missing[hash].Measure}
 		training.Data, skipped[hash], err = TrainingData(spec, store.dataOptions(ctx, spec, progress))
 		if err != nil {
 			return nil, err
@@ -100,7 +101,7 @@ func runTasks(
 	for i, out := range outs {
 		t := trainings[i]
 		r := &Result{
-			Hash: t.ID, Spec: missing[t.ID], Backend: trainer.Name, Devices: out.Devices, Machine: Machine(),
+			Hash: t.ID, Spec: missing[t.ID].Spec, Backend: trainer.Name, Devices: out.Devices, Machine: Machine(),
 			Version: Version(), Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.Data.Digest,
 			Skipped: skipped[t.ID], Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
 		}

@@ -25,6 +25,8 @@ type Options struct {
 	// Keep is the number of bytes for what the frozen part of a network gives for each image; see
 	// [train.Trainer.Keeping].
 	Keep int64
+	// Measure = n > 0 measures Recall@1 after every n-th epoch of runs that are trained; see [train.Training].Every.
+	Measure int
 	// RunProcess, if not nil, does a job in a process of its own and returns when the store has the result.
 	RunProcess func(ctx context.Context, job Job, progress func(Progress)) error
 	// Seeds replace the seeds of the preset.
@@ -61,7 +63,7 @@ func RunAll(
 			continue
 		}
 		if slots[hash] == nil {
-			missing = append(missing, task{Job{spec, false, o.Devices, o.Keep}, hash, true})
+			missing = append(missing, task{Job{spec, false, o.Devices, o.Keep, o.Measure}, hash, true})
 		}
 		slots[hash] = append(slots[hash], i)
 	}

@@ -348,7 +348,7 @@ func (t *Trainer) trainSomeChosen(ctx context.Context, head *chosenHead, group [
 	err := head.lanes.trainBlocks(ctx, b.sessions, func(epoch int, sums []tally, all [][]float32) error {
 		trained = all
 		for i := range group {
-			if err := b.sessions[i].endEpoch(epoch, &sums[i], false); err != nil {
+			if err := b.sessions[i].endEpoch(ctx, epoch, &sums[i], false); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -28,6 +29,8 @@ type Epoch struct {
 	San           float64 `json:"s_an"`
 	// GradientNorm is the mean length of the gradient of all weights and proxies over the steps.
 	GradientNorm float64 `json:"gradient_norm"`
+	// Recall is Recall@1, a share, of the held-out classes or else of the test set, where [Training].Every asks for it.
+	Recall float64 `json:"recall_at_1,omitempty"`
 }
 
 // TripletsDir is the folder of the triplets in the folder of a training.
@@ -126,7 +129,7 @@ func (s *tally) violationRate() float64 { return float64(s.violations) / float64
 const collapsedAbove = 0.95
 
 // endEpoch writes the triplets of an epoch and, if it is to save, the metrics and the checkpoint.
-func (s *session) endEpoch(epoch int, sum *tally, save bool) error {
+func (s *session) endEpoch(ctx context.Context, epoch int, sum *tally, save bool) error {
 	mean := func(v float64, n int) float64 { return v / float64(max(n, 1)) }
 	e := Epoch{
 		Epoch: epoch, Step: epoch * s.StepsPerEpoch, LR: s.RateAt(epoch*s.StepsPerEpoch - 1),
@@ -139,6 +142,12 @@ func (s *session) endEpoch(epoch int, sum *tally, save bool) error {
 		e.Sap, e.San, e.GradientNorm = 0, 0, 0 // JSON has no NaN.
 	case epoch == s.Epochs && e.Sap > collapsedAbove && e.San > collapsedAbove && e.ViolationRate >= 0.5:
 		s.state.Diverged = fmt.Sprintf("collapsed: mean S_ap %.3f, S_an %.3f in the last epoch", e.Sap, e.San)
+	}
+	if s.measures(epoch) && sum.notFinite == 0 {
+		var err error
+		if e.Recall, err = s.recallNow(ctx); err != nil {
+			return err
+		}
 	}
 	if sum.trace && sum.notFinite == 0 {
 		if err := os.MkdirAll(filepath.Join(s.Dir, TripletsDir), 0o777); err != nil {

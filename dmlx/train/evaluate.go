@@ -84,8 +84,7 @@ func (s *session) compileEvaluation() (err error) {
 // evaluate embeds the test set, writes its embeddings and fills in the measures.
 func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	s.compiling.Wait()
-	labels, done := s.Data.Train.Labels(), 0
-	images := slices.DeleteFunc(samples.All(s.Data.Train), func(i int) bool { return !s.heldOut[labels[i]] })
+	done, images := 0, s.heldOutSamples()
 	total := len(s.Data.Test.Labels()) + len(images)
 	if s.Data.Gallery != nil {
 		total += len(s.Data.Gallery.Labels())
@@ -175,34 +174,42 @@ func (r *Measures) measure(ctx context.Context, t *Trainer, queries, gallery *re
 }
 
 // measures reports whether Recall@1 is measured after a number of epochs.
-func (s *session) measures(epoch int) bool {
-	return s.Every > 0 && s.Progress != nil && epoch%s.Every == 0 && s.state.Diverged == ""
-}
+func (s *session) measures(epoch int) bool { return s.Every > 0 && epoch%s.Every == 0 }
 
-// measure measures Recall@1 of the test set with the present weights.
-func (s *session) measure(ctx context.Context) error {
+// recallNow returns Recall@1 of the held-out classes, or else of the test set, with the present weights, and 0 if an
+// embedding is not finite, which the end of the training says.
+func (s *session) recallNow(ctx context.Context) (float64, error) {
 	raw, err := s.step.encode(nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	s.compiling.Wait()
-	queries, err := s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Test, nil)
-	var gallery *retrieval.Embeddings
-	if err == nil && s.Data.Gallery != nil {
-		gallery, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Gallery, nil)
+	var queries, gallery *retrieval.Embeddings
+	if held := s.heldOutSamples(); len(held) > 0 {
+		queries, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Train, held)
+	} else {
+		queries, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Test, nil)
+		if err == nil && s.Data.Gallery != nil {
+			gallery, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Gallery, nil)
+		}
 	}
 	var bad *NotFiniteError
 	if errors.As(err, &bad) {
-		return nil // The end of the training says so.
+		return 0, nil
 	} else if err != nil {
-		return err
+		return 0, err
 	}
-	m, err := retrieval.Evaluate(ctx, s.trainer.Backend, queries, gallery, []int{1})
+	m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), queries, gallery, []int{1}, nil)
 	if err != nil {
-		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
+		return 0, fmt.Errorf("%s, during training: %w", s.Data.Name, err)
 	}
-	s.recall, s.recallEpoch = m.Recall[1], s.state.Epoch
-	return nil
+	return m.Recall[1], nil
+}
+
+// heldOutSamples are the indices of the images of held-out classes in the training set.
+func (s *session) heldOutSamples() []int {
+	labels := s.Data.Train.Labels()
+	return slices.DeleteFunc(samples.All(s.Data.Train), func(i int) bool { return !s.heldOut[labels[i]] })
 }
 
 // recallKsUpTo returns those of [recallKs] that are at most the number of ranked items.

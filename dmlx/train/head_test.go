@@ -3,10 +3,12 @@ package train
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,40 +179,47 @@ func TestRecallDuringTraining(t *testing.T) {
 	}
 	c := trainers()[0]
 	config := headConfigs(t)["linear"]
-	var sums []string
-	for _, every := range []int{0, 1} {
-		last := make(map[uint64]Progress)
-		measured := 0
-		var all []Training
-		for _, seed := range []uint64{1, 2} {
-			config.Seed = seed
-			all = append(all, Training{Config: config, ID: fmt.Sprint(seed), Data: data, Dir: t.TempDir(), Every: every,
-				Progress: func(p Progress) {
-					if p.RecallEpoch > last[seed].RecallEpoch {
-						measured++
+	for _, heldOut := range []int{0, 2} {
+		var sums []string
+		for _, every := range []int{0, 2} {
+			var all []Training
+			for _, seed := range []uint64{1, 2} {
+				config.Seed, config.Epochs = seed, 4
+				all = append(all, Training{Config: config, ID: fmt.Sprint(seed), Data: data, Dir: t.TempDir(),
+					HeldOut: heldOut, Every: every})
+			}
+			outs, err := c.TrainTogether(t.Context(), all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, out := range outs {
+				delete(out.Files, MetricsFile)
+				sums = append(sums, fmt.Sprint(out.Files))
+				want := out.Recall[1]
+				if heldOut > 0 {
+					want = out.HeldOutRecall[1]
+				}
+				raw, err := os.ReadFile(filepath.Join(all[i].Dir, MetricsFile))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for line := range bytes.Lines(raw) {
+					var e Epoch
+					if err := json.Unmarshal(line, &e); err != nil {
+						t.Fatal(err)
 					}
-					if p.Embedded == 0 {
-						last[seed] = p
+					if measured := every > 0 && e.Epoch%every == 0; (e.Recall > 0) != measured {
+						t.Errorf("recall %g after epoch %d, measured every %d", e.Recall, e.Epoch, every)
 					}
-				}})
-		}
-		outs, err := c.TrainTogether(t.Context(), all)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sums = append(sums, fmt.Sprint(outs[0].Files, outs[1].Files))
-		if want := 2 * config.Epochs * every; measured != want {
-			t.Errorf("measured %d times, want %d", measured, want)
-		}
-		for i, seed := range []uint64{1, 2} {
-			if every > 0 && (last[seed].Recall != outs[i].Recall[1] || last[seed].RecallEpoch != config.Epochs) {
-				t.Errorf("seed %d: recall %g after epoch %d, at the end %g", seed, last[seed].Recall, last[seed].RecallEpoch,
-					outs[i].Recall[1])
+					if every > 0 && e.Epoch == config.Epochs && e.Recall != want {
+						t.Errorf("held out %d: recall %g after the last epoch, at the end %g", heldOut, e.Recall, want)
+					}
+				}
 			}
 		}
-	}
-	if sums[0] != sums[1] {
-		t.Error("measuring changes the training")
+		if !slices.Equal(sums[:2], sums[2:]) {
+			t.Error("measuring changes the training")
+		}
 	}
 	if recall, err := heads.FeatureRecall(t.Context(), c.Backend, data); err != nil || !(recall > 0.5) || recall > 1 {
 		t.Errorf("the features themselves: %g, %v", recall, err)

@@ -198,6 +198,9 @@ func (l *lanes) train(ctx context.Context, sessions []*session) error {
 			saved = time.Now()
 		}
 		var group errgroup.Group
+		if sessions[0].measures(epoch) {
+			group.SetLimit(1) // Embedding keeps the device busy.
+		}
 		for k, s := range sessions {
 			if s.state.Diverged != "" {
 				continue
@@ -206,10 +209,10 @@ func (l *lanes) train(ctx context.Context, sessions []*session) error {
 			group.Go(func() error {
 				save := save || sums[k].notFinite > 0
 				if !save && !s.measures(epoch) {
-					return s.endEpoch(epoch, &sums[k], false)
+					return s.endEpoch(ctx, epoch, &sums[k], false)
 				}
 				err := copyVariables(s.step.weights, l.weights, func(path string) string { return sessionPath(k, path) })
-				return errors.Join(err, s.endEpoch(epoch, &sums[k], save))
+				return errors.Join(err, s.endEpoch(ctx, epoch, &sums[k], save))
 			})
 		}
 		return group.Wait()

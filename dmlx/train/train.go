@@ -30,7 +30,7 @@ type Training struct {
 	Dir string
 	// Progress, if not nil, is called after each step and while images are embedded. Training waits for it.
 	Progress func(Progress)
-	// Every = n > 0 measures Recall@1 of the test set after every n-th epoch, for Progress. It changes no weights.
+	// Every = n > 0 measures Recall@1 after every n-th epoch; see [Epoch].Recall. It changes no weights.
 	Every int
 	// Warn, if not nil, is called with one line about a damaged checkpoint that was set aside.
 	Warn func(message string)
@@ -91,9 +91,6 @@ type session struct {
 	last   *evaluation
 
 	compiling sync.WaitGroup // Of [session.compileEvaluation].
-
-	recall      float64 // The last that was measured for Progress.
-	recallEpoch int
 }
 
 func (t *Trainer) newSession(training Training) (*session, error) {
@@ -143,7 +140,7 @@ func (s *session) train(ctx context.Context) error {
 	return trainSessions(ctx, []*session{s}, func(v []stepValues) ([]outcome, error) {
 		out, err := s.step.run(v[0])
 		return []outcome{outcomeOf(out)}, err
-	}, func(epoch int, sums []tally) error { return s.endEpoch(epoch, &sums[0], true) })
+	}, func(epoch int, sums []tally) error { return s.endEpoch(ctx, epoch, &sums[0], true) })
 }
 
 // trainSessions performs the remaining epochs of trainings of equal length, which have done the same number of them, by
@@ -199,14 +196,6 @@ func trainSessions(
 		}
 		if err := end(epoch+1, sums); err != nil {
 			return err
-		}
-		for k, s := range sessions {
-			if s.measures(epoch + 1) {
-				if err := s.measure(ctx); err != nil {
-					return err
-				}
-				s.Progress(s.progress(epoch, s.StepsPerEpoch, &inputs[k].pace, &sums[k]))
-			}
 		}
 	}
 	return nil
@@ -301,7 +290,6 @@ func (s *session) progress(epoch, step int, pace *Pace, sum *tally) Progress {
 	p := Progress{
 		Epoch: epoch + 1, Epochs: s.Epochs,
 		Step: epoch*s.StepsPerEpoch + step, Steps: s.Steps(), ViolationRate: sum.violationRate(),
-		Recall: s.recall, RecallEpoch: s.recallEpoch,
 	}
 	p.StepRate, p.Left = pace.At(float64(p.Step), float64(p.Steps))
 	return p
@@ -314,10 +302,6 @@ type Progress struct {
 	StepRate      float64       // Steps per second; 0 while unknown.
 	ViolationRate float64       // Share of the triplets of this epoch with S_an > S_ap.
 	Left          time.Duration // Estimated time that is left; 0 while unknown.
-	// Recall is Recall@1 of the test set after RecallEpoch epochs, the last that was measured; see [Training].Every. Both
-	// are 0 before.
-	Recall      float64
-	RecallEpoch int
 	// Before the first step, Decoded of Images image files have been decoded. After the last step, Embedded of Images
 	// images have been embedded. During the steps all three are 0.
 	Decoded, Embedded, Images int

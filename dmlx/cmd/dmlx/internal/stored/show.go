@@ -92,10 +92,14 @@ func showRun(a *cli.App, prefix string) error {
 		}{Trained{Result: r, Dir: dir}, epochs}
 	}
 	if len(epochs) > 0 {
-		rows := []string{"epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\t"}
+		rows := []string{"epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\tR@1 %\t"}
 		for _, e := range epochs {
-			rows = append(rows, fmt.Sprintf("%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t", e.Epoch, e.LR, 100*e.ViolationRate,
-				e.Sap, e.San, e.GradientNorm, e.EmptyBatches))
+			recall := ""
+			if e.Recall > 0 {
+				recall = fmt.Sprintf("%.1f", 100*e.Recall)
+			}
+			rows = append(rows, fmt.Sprintf("%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t%s\t", e.Epoch, e.LR, 100*e.ViolationRate,
+				e.Sap, e.San, e.GradientNorm, e.EmptyBatches, recall))
 		}
 		body.WriteString(text.Right(rows...))
 	}

@@ -39,6 +39,8 @@ func (x *execution) add(f *pflag.FlagSet) {
 	cli.AddDevices(f, &x.Devices)
 	f.Var((*cli.ByteSize)(&x.Keep), "keep", "disk space, as in 8GB, to compute the frozen part of a network once for "+
 		"each image (default: none)")
+	f.IntVar(&x.Measure, "measure", 0, "measure Recall@1 after every n-th epoch, of the held-out classes or else of the "+
+		"test set, for runs show (default: at the end alone)")
 	x.on.flags(f)
 	f.StringVar(&x.out, "out", "", "folder for tables (Markdown, CSV, LaTeX, HTML) and pictures (SVG, PDF, PNG)")
 	x.AddStyle(f)
@@ -48,6 +50,9 @@ func (x *execution) add(f *pflag.FlagSet) {
 func (x *execution) check() error {
 	if x.CachedOnly && x.on.on != "" {
 		return cli.Usagef("--cached-only trains no runs: leave out --on")
+	}
+	if x.Measure < 0 {
+		return cli.Usagef("--measure %d; want a number of epochs, 1 for each", x.Measure)
 	}
 	return cmp.Or(x.on.check(x.flags), x.CheckStyle(x.out))
 }
