@@ -1,7 +1,6 @@
 package pretrain
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"testing"
@@ -15,37 +14,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
-
-func TestWeights(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes more than two seconds")
-	}
-	for _, c := range choices(t) {
-		t.Run(c.Name, func(t *testing.T) {
-			o := Options{Epochs: 1, Batch: 32, classes: 2}
-			r, err := Weights(t.Context(), c, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Error <= 0 || r.Error > 1 || len(r.Weights) < 1e6 {
-				t.Errorf("error %g, %d bytes", r.Error, len(r.Weights))
-			}
-			if c.Name == "go" {
-				return
-			}
-			again, err := Weights(t.Context(), c, o)
-			if err != nil || !bytes.Equal(again.Weights, r.Weights) {
-				t.Errorf("not the same again: %v", err)
-			}
-		})
-	}
-	if peak := oneCycle(29, 100); peak != topRate {
-		t.Errorf("peak %g", peak)
-	}
-	if a, b := oneCycle(0, 100), oneCycle(99, 100); math.Abs(a-topRate/25) > 1e-12 || b > 1e-6 {
-		t.Errorf("from %g to %g", a, b)
-	}
-}
 
 // The features are the network's of the normalized pixels: one image at a time gives the same, in the order of the set,
 // with the gallery behind the queries.

@@ -12,12 +12,14 @@ import (
 var formerCommands = map[string]string{
 	"reproduce claims": "dmlx ledger --table Claims has each sentence of the paper with its verdict",
 	"reproduce ledger": "it is a command of its own, as in dmlx ledger --table 3 --verdict undecided",
-	"runs cancel":      "scancel JOB cancels a job; its finished runs are kept",
-	"runs queue":       "squeue and sacct tell of the job whose number --on slurm printed",
-	"runs export":      "a run is a folder of the store: copy it by rsync or tar",
-	"runs import":      "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
-	"runs merge":       "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
-	"search":           "dmlx help optuna > tune.py writes a search by Optuna, and dmlx rates chooses learning rates",
+	"pretrain": "in a clone of the repository, go test ./dmlx/pretrain -run TestWeights -regen trains the weights " +
+		"that the small network starts from",
+	"runs cancel": "scancel JOB cancels a job; its finished runs are kept",
+	"runs queue":  "squeue and sacct tell of the job whose number --on slurm printed",
+	"runs export": "a run is a folder of the store: copy it by rsync or tar",
+	"runs import": "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
+	"runs merge":  "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",
+	"search":      "dmlx help optuna > tune.py writes a search by Optuna, and dmlx rates chooses learning rates",
 	"bench": "in a clone of the repository, go test ./dmlx/cmd/dmlx -run '^$' -bench 'Step|ResNet|Input|Recall' " +
 		"measures this machine",
 	"train steps": "in a clone of the repository, DMLX_TEST_STEPS=1 with the tests of ./dmlx/train takes steps on " +

@@ -168,7 +168,6 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		embedding.NewRecall(a),
 		embedding.NewEmbed(a),
 		embedding.NewGallery(a),
-		training.NewPretrain(a),
 		embedding.NewWeights(a),
 		gradients.NewGradient(a),
 		gradients.NewDissect(a),

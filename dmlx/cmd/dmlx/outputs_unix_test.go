@@ -54,7 +54,6 @@ func TestOutputs(t *testing.T) {
 		"rule --out":                {"rule ours --pytorch --out OUT", ""},
 		"rates --write":             {"rates --preset smoke --rule ours --lr 0.1,0.2 --write OUT.toml", ""},
 		"reproduce --write-bundled": {"reproduce table3 --preset smoke --write-bundled OUT", ""},
-		"pretrain --out":            {"pretrain --out OUT", ""},
 	}
 	written := regexp.MustCompile(`to write|output: |file for`)
 	var walk func(cmd *cobra.Command)

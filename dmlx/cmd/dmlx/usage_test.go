@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -129,7 +128,6 @@ func TestStoppedCommands(t *testing.T) {
 	for _, args := range [][]string{
 		{"train", "--preset", "smoke"}, {"reproduce", "table2", "--preset", "smoke"},
 		{"reproduce", "table2", "--preset", "smoke", "--jobs", "2"},
-		{"pretrain", "--epochs", "1", "--out", filepath.Join(dir, "w")},
 		{"data", "verify", "cub", "--root", cub},
 		{"data", "get", "cub", "--root", dir, "--url", "http://127.0.0.1:1/x"},
 	} {

@@ -1,5 +1,5 @@
-// Package training has the commands that train: train, reproduce, rates and pretrain. The first three share one way:
-// plan the runs, check them, then print, submit or train those that are missing, and compare all.
+// Package training has the commands that train: train, reproduce and rates. They share one way: plan the runs, check
+// them, then print, submit or train those that are missing, and compare all.
 package training
 
 import (
