@@ -52,7 +52,7 @@ import (
 // tells what it uses. Rows of S, SP and PS belong to anchors. A miner narrows Positive, Negative and Triplets
 // ([LossBatch.Mined]).
 type LossBatch struct {
-	S        *Node // F Fᵀ, float32 [B, B]. With a [Bank] of N embeddings all of these are [B, B+N].
+	S        *Node // F Fᵀ, float32 [B, B].
 	Labels   *Node // Integers [B].
 	Positive *Node // Which pairs are positive, bool [B, B]: the same label, another row.
 	Negative *Node // Which pairs are negative, bool [B, B].
@@ -69,8 +69,6 @@ type LossBatch struct {
 
 	embeddings, proxies *Node // What X and P were made from.
 	within              *withinClasses
-	bank                *Bank // nil for none.
-	references          *Node // With a bank: the batch and the bank, [B+N, D].
 }
 
 // LossFunc builds a loss, a float32 scalar. For a batch without anything to compare it is 0 and has a zero gradient.
@@ -80,8 +78,12 @@ type LossFunc func(b *LossBatch) *Node
 // float32 [C, D] with their labels [C]; nil for none. Differentiate with [ComposeLoss]: no gradient goes through by
 // itself.
 func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
-	b := newLossBatch(x, labels, nil)
+	x.AssertRank(2)
+	labels.AssertDims(x.Shape().Dimensions[0])
 	product := func(x, y *Node) *Node { return graphs.Leaf(MatMul(x, Transpose(y, 0, 1))) }
+	b := &LossBatch{X: graphs.Leaf(x), F: graphs.Leaf(Normalize(x)), Labels: labels, embeddings: x}
+	b.S = product(b.F, b.F)
+	b.Positive, b.Negative = pairs(b.S, labels, Options{})
 	if proxies != nil {
 		proxies.AssertDims(-1, x.Shape().Dimensions[1])
 		b.P, b.proxies = graphs.Leaf(Normalize(proxies)), proxies
@@ -91,19 +93,6 @@ func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
 		b.PS, b.within = graphs.Leaf(Transpose(b.SP, 0, 1)), &withinClasses{}
 		b.Own = Equal(Reshape(b.Labels, n, 1), Reshape(ConvertDType(classes, b.Labels.DType()), 1, c))
 	}
-	return b
-}
-
-func newLossBatch(x, labels *Node, bank *Bank) *LossBatch {
-	x.AssertRank(2)
-	labels.AssertDims(x.Shape().Dimensions[0])
-	b := &LossBatch{X: graphs.Leaf(x), F: graphs.Leaf(Normalize(x)), Labels: labels, embeddings: x, bank: bank}
-	all, allLabels := bank.behind(b.F, labels)
-	b.S = graphs.Leaf(MatMul(b.F, Transpose(all, 0, 1)))
-	if bank != nil {
-		b.references = StopGradient(all)
-	}
-	b.Positive, b.Negative = pairsWith(b.S, labels, allLabels, Options{})
 	return b
 }
 
@@ -191,16 +180,8 @@ func ComposeLoss(b *LossBatch, loss LossFunc) *ComposedLoss {
 	// What a loss does not use is not multiplied: products are most of the time.
 	used := b.uses(c.Value)
 	var g, gp []*Node
-	switch {
-	case !used[b.S]:
-	case b.bank == nil:
+	if used[b.S] {
 		g = append(g, MatMul(c.M(), b.F))
-	default:
-		g = append(g, MatMul(c.W, b.references))
-		if b.bank.BatchGradient != nil {
-			n := b.F.Shape().Dimensions[0]
-			g = append(g, Mul(b.bank.BatchGradient, MatMul(Transpose(Slice(c.W, AxisRange(), AxisRange(0, n)), 0, 1), b.F)))
-		}
 	}
 	if used[b.F] {
 		g = append(g, c.Direct)

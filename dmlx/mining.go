@@ -17,22 +17,11 @@ const duplicate = 0.9999
 
 // pairs tells which pairs of the batch are positive and which negative, bool [B, B] each. Labels are integers [B].
 func pairs(s, labels *Node, o Options) (positive, negative *Node) {
-	return pairsWith(s, labels, labels, o)
-}
-
-// pairsWith tells it of pairs with all R references, of which the first B are the batch, bool [B, R] each. A reference
-// outside the batch with a negative label is neither.
-func pairsWith(s, labels, references *Node, o Options) (positive, negative *Node) {
 	n := labels.Shape().Dimensions[0]
-	same := Equal(Reshape(labels, n, 1), Reshape(references, 1, -1))
+	same := Equal(Reshape(labels, n, 1), Reshape(labels, 1, n))
 	negative = LogicalNot(same)
 	itself := Equal(graphs.Index(s, 0), graphs.Index(s, 1))
 	positive = LogicalAnd(same, LogicalNot(itself))
-	if references != labels {
-		there := Reshape(GreaterOrEqual(references, ZerosLike(references)), 1, -1)
-		there = LogicalOr(there, LessThan(graphs.Index(s, 1), Scalar(s.Graph(), dtypes.Int32, n)))
-		positive, negative = LogicalAnd(positive, there), LogicalAnd(negative, there)
-	}
 	if o.SkipDuplicates {
 		positive = LogicalAnd(positive, LessOrEqual(s, Scalar(s.Graph(), s.DType(), duplicate)))
 	}

@@ -10,10 +10,8 @@ import (
 
 // Batch is what the parts of a rule are functions of: the embeddings of a batch, their similarities, and its triplets.
 type Batch struct {
-	// F are the L2-normalized embeddings, float32 [B, D]. With a [Bank] they are [B+N, D]: the batch and the bank behind
-	// it. Anchors are rows of the batch, and positives and negatives those of F.
-	F        *Node
-	S        *Node // S = F Fᵀ, [B, B]; with a bank [B, B+N], the rows of the batch.
+	F        *Node // The L2-normalized embeddings, float32 [B, D].
+	S        *Node // S = F Fᵀ, [B, B].
 	Triplets Triplets
 	Sap, San *Node // S of the triplets' pairs, [T]. Of a triplet that is not valid they are any similarities.
 	Options  Options
@@ -25,15 +23,13 @@ type Batch struct {
 
 	positive, negative *Node // Which pairs are positive and negative, bool [B, B].
 	eachAnchorOnce     bool  // Triplet t has anchor t, so rows of anchors are rows of the batch.
-	own                *Node // The embeddings of the batch, [B, D].
-	bank               *Bank // nil for none.
 	dap, dan           *Node // Distances, once they are asked for.
 }
 
 // NewBatch prepares a batch of L2-normalized embeddings f, float32 [B, D], with integer labels [B], and mines one
 // triplet an anchor: its nearest positive and its nearest negative (EPHN). No gradient flows through what it computes.
 func NewBatch(f, labels *Node, o Options) *Batch {
-	return newBatch(f, labels, nil, o).ephn()
+	return newBatch(f, labels, o).ephn()
 }
 
 // ephn mines one triplet an anchor.
@@ -46,7 +42,7 @@ func (b *Batch) ephn() *Batch {
 
 // NewBatchOf prepares a batch like [NewBatch], with the triplets given: any number of them, for any anchors.
 func NewBatchOf(f, labels *Node, t Triplets, o Options) *Batch {
-	return newBatch(f, labels, nil, o).with(t)
+	return newBatch(f, labels, o).with(t)
 }
 
 func (b *Batch) with(t Triplets) *Batch {
@@ -55,13 +51,12 @@ func (b *Batch) with(t Triplets) *Batch {
 	return b
 }
 
-func newBatch(f, labels *Node, bank *Bank, o Options) *Batch {
+func newBatch(f, labels *Node, o Options) *Batch {
 	f.AssertRank(2)
 	labels.AssertDims(f.Shape().Dimensions[0])
 	f = StopGradient(f)
-	all, allLabels := bank.behind(f, labels)
-	b := &Batch{F: all, S: MatMul(f, Transpose(all, 0, 1)), Options: o, own: f, bank: bank}
-	b.positive, b.negative = pairsWith(b.S, labels, allLabels, o)
+	b := &Batch{F: f, S: MatMul(f, Transpose(f, 0, 1)), Options: o}
+	b.positive, b.negative = pairs(b.S, labels, o)
 	return b
 }
 
@@ -80,7 +75,7 @@ func (b *Batch) anchorRows(x *Node) *Node {
 
 // members are f_a, f_p and f_n, [T, D] each.
 func (b *Batch) members() (fa, fp, fn *Node) {
-	return b.anchorRows(b.own), Gather(b.F, graphs.Column(b.Triplets.Positive)), Gather(b.F,
+	return b.anchorRows(b.F), Gather(b.F, graphs.Column(b.Triplets.Positive)), Gather(b.F,
 		graphs.Column(b.Triplets.Negative))
 }
 
@@ -144,27 +139,16 @@ func Compose(b *Batch, r Rule) *Composed {
 	moves := r.Direction.Of(b)
 	var m matrix
 	t := b.Triplets
-	type part struct {
+	for _, part := range []struct {
 		row      *Node
 		move     Combination
 		strength *Node
-	}
-	parts := []part{
+	}{
 		{t.Positive, moves.Positive, positive},
 		{t.Negative, moves.Negative, negative},
 		{t.Anchor, moves.AnchorPositive, positive},
 		{t.Anchor, moves.AnchorNegative, negative},
-	}
-	switch {
-	case b.bank == nil:
-	case b.bank.BatchGradient == nil: // Nothing but anchors has a gradient.
-		parts = parts[2:]
-	default:
-		for i, p := range parts[:2] {
-			parts[i].row, parts[i].strength = b.bank.references(p.row, p.strength, b.own.Shape().Dimensions[0])
-		}
-	}
-	for _, part := range parts {
+	} {
 		m.add(part.row, t.Anchor, part.move.Anchor, part.strength)
 		m.add(part.row, t.Positive, part.move.Positive, part.strength)
 		m.add(part.row, t.Negative, part.move.Negative, part.strength)
@@ -235,7 +219,34 @@ func Normalize(x *Node) *Node {
 // network by the rule. Embeddings and labels of other types or shapes panic with what would be right, as code that
 // builds graphs does.
 func Surgery(embeddings, labels *Node, r Rule) (f *Node, c *Composed) {
-	return Selection{}.Surgery(embeddings, labels, r)
+	return SurgeryMined(embeddings, labels, r, nil)
+}
+
+// SurgeryMined is [Surgery] of the triplets that mine chooses, as the Mine of a miner does (package miners), in place of
+// EPHN's, which are those of nil. It panics, as code that builds graphs does, if mine does not choose triplets.
+func SurgeryMined(embeddings, labels *Node, r Rule, mine func(b *LossBatch) *LossBatch) (f *Node, c *Composed) {
+	if embeddings.Rank() != 2 || embeddings.DType() != dtypes.Float32 {
+		exceptions.Panicf("rule %s: the embeddings are %s; want float32 [B, D]: convert them in the model by "+
+			"ConvertDType(x, dtypes.Float32)", r.Name(), embeddings.Shape())
+	}
+	if rows := embeddings.Shape().Dim(0); !labels.DType().IsInt() || labels.Rank() != 1 || labels.Shape().Dim(0) != rows {
+		exceptions.Panicf("rule %s: the labels are %s; want the classes of the %d embeddings as integers, int64 [%d]",
+			r.Name(), labels.Shape(), rows, rows)
+	}
+	f = Normalize(embeddings)
+	b := newBatch(f, labels, r.Options)
+	if mine == nil {
+		b = b.ephn()
+	} else {
+		from := NewLossBatch(embeddings, labels, nil, nil).MinedPairs(b.positive, b.negative)
+		mined := mine(from)
+		if mined.Triplets == nil {
+			panic("the miner of a rule chose pairs: want one that chooses triplets")
+		}
+		b = b.with(*mined.Triplets)
+	}
+	c = Compose(b, r)
+	return Inject(f, c.G), c
 }
 
 // Inject is the identity on f, whose gradient ∂L/∂f is replaced by g (Eq. 2), of the same shape.

@@ -189,21 +189,6 @@ func CheckMined(n *Named) error {
 	return nil
 }
 
-// CheckBank tells whether a loss can compare a batch with a [dmlx.Bank]: not one with proxies, and not one that uses
-// the rows of positives or the order of a batch.
-func CheckBank(n *Named) error {
-	switch n.Loss.(type) {
-	case *Lifted:
-		return fmt.Errorf("%s uses the negatives of positives, which embeddings of former batches do not have", n)
-	case *NPair:
-		return fmt.Errorf("%s takes pairs of a batch, not of former ones", n)
-	}
-	if PerClass(n) > 0 {
-		return fmt.Errorf("%s has proxies in place of pairs of images", n)
-	}
-	return nil
-}
-
 // CheckClasses returns an error unless the classes are those of a loss's proxies: [PerClass] of each, in consecutive
 // rows.
 func CheckClasses(l Loss, classes []int64) error {

@@ -90,19 +90,6 @@ func TestLossFunctionIdentity(t *testing.T) {
 	}
 }
 
-func TestBanksInCanonicalForm(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{"xbm": "xbm?size=1024", "xbm?start=100&size=64": "xbm?size=64&start=100"} {
-		got, err := objectives.ParseBank(text)
-		if err != nil || got.String() != want {
-			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
-		}
-		if again, err := objectives.ParseBank(want); err != nil || again != got {
-			t.Errorf("%q is %v, %v, when read again", want, again, err)
-		}
-	}
-}
-
 func TestFirstProxies(t *testing.T) {
 	t.Parallel()
 	few, many := objectives.InitialProxies(3, 8, 7), objectives.InitialProxies(5, 8, 7)

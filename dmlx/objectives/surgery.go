@@ -44,8 +44,7 @@ type Inputs struct {
 	X       *Node // Embeddings before their normalization, [B, D].
 	Labels  *Node // Classes from 0, int32 [B].
 	Proxies *Node // [Surgery.Proxies, D]; nil without.
-	Noise   *Node // Of a miner that samples: uniform in [0, 1), [B, all that an anchor is compared with].
-	Bank    *dmlx.Bank
+	Noise   *Node // Of a miner that samples: uniform in [0, 1), [B, B].
 }
 
 // Of returns the normalized embeddings f [B, D], and the proxies p or nil, as nodes whose gradient is that of the rule
@@ -57,12 +56,12 @@ func (s Surgery) Of(in Inputs) (f, p *Node, batch *dmlx.Batch) {
 		miner = m
 	}
 	if s.loss == nil {
-		selection := dmlx.Selection{Bank: in.Bank}
+		var mine func(*dmlx.LossBatch) *dmlx.LossBatch
 		if miner != nil {
-			selection.Mine = miner.Mine
+			mine = miner.Mine
 		}
-		f, parts := selection.Surgery(in.X, in.Labels, s.rule)
-		if batch = parts.Batch; in.Bank != nil || miner != nil {
+		f, parts := dmlx.SurgeryMined(in.X, in.Labels, s.rule, mine)
+		if batch = parts.Batch; miner != nil {
 			batch = dmlx.NewBatch(f, in.Labels, dmlx.Options{SkipDuplicates: s.rule.Options.SkipDuplicates})
 		}
 		return f, nil, batch
@@ -72,9 +71,6 @@ func (s Surgery) Of(in Inputs) (f, p *Node, batch *dmlx.Batch) {
 		loss = miners.With(miner, loss)
 	}
 	with := dmlx.NewLossBatch(in.X, in.Labels, in.Proxies, s.proxyClasses(in.Proxies))
-	if in.Bank != nil {
-		with = dmlx.NewLossBatchWith(in.X, in.Labels, in.Bank)
-	}
 	composed := dmlx.ComposeLoss(with, loss)
 	if s.exchange.String() != "" {
 		composed = composed.Exchange(s.exchange)
@@ -115,12 +111,12 @@ func InitialProxies(n, dim int, seed uint64) []float32 {
 	return out
 }
 
-// Noise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [rows, columns].
-func Noise(rows, columns, step int, seed uint64) *tensors.Tensor {
+// Noise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [n, n].
+func Noise(n, step int, seed uint64) *tensors.Tensor {
 	rng := sampling.Stream(seed, sampling.Miner, uint64(step))
-	values := make([]float32, rows*columns)
+	values := make([]float32, n*n)
 	for i := range values {
 		values[i] = rng.Float32()
 	}
-	return tensors.FromFlatDataAndDimensions(values, rows, columns)
+	return tensors.FromFlatDataAndDimensions(values, n, n)
 }

@@ -61,10 +61,10 @@ func TestTrainCommand(t *testing.T) {
 		},
 		strings.Replace(plain, "con'", "con, miner hard'", 1) + " --set 'optimizer=adamw?weight-decay=0.05' " +
 			"--set 'schedule=cosine?warmup=20' --set 'freeze_bn=all' --set 'augment=resized-crop+flip' " +
-			"--set 'memory_bank=xbm?size=512' --set 'head_lr=0.5'": func(s *runs.Spec) {
+			"--set 'head_lr=0.5'": func(s *runs.Spec) {
 			s.Miner, s.Pad = "hard", 0
 			s.Options = train.Options{Optimizer: "adamw?weight-decay=0.05", Schedule: "cosine?warmup=20", HeadLR: 0.5,
-				FreezeBN: train.FreezeAll, Augment: "resized-crop+flip", MemoryBank: "xbm?size=512"}
+				FreezeBN: train.FreezeAll, Augment: "resized-crop+flip"}
 			if err := s.Validate(); err != nil {
 				t.Error(err)
 			}

@@ -30,7 +30,7 @@ import (
 //
 //	checkpoint/state.json                   this struct; written last
 //	checkpoint/weights-003.safetensors      weights and proxies after epoch 3, with PyTorch's names
-//	checkpoint/state-003.safetensors        what the optimizer and the memory bank keep after epoch 3, if anything
+//	checkpoint/state-003.safetensors        what the optimizer keeps after epoch 3, if anything
 //	metrics.jsonl                           an [Epoch] a line
 //	triplets/epoch-003.npy                  S_ap and S_an of the triplets of one of the last five epochs
 //
@@ -48,7 +48,7 @@ type Checkpoint struct {
 	Diverged   string  `json:"diverged,omitempty"`
 	Weights    string  `json:"weights"`     // The name of the weights file in the same folder.
 	WeightsSum string  `json:"weights_sum"` // Its SHA-256.
-	// State is the name of the file of the optimizer and the memory bank, and StateSum its SHA-256. They are empty if
+	// State is the name of the file of the optimizer, and StateSum its SHA-256. They are empty if
 	// neither keeps anything.
 	State    string `json:"state,omitempty"`
 	StateSum string `json:"state_sum,omitempty"`
@@ -182,7 +182,7 @@ func (s *session) initialize() error {
 	if err := s.step.markTrained(s.Options); err != nil {
 		return err
 	}
-	return s.step.objective.options.resetState(s.step.weights, s.Dim)
+	return s.step.objective.options.resetState(s.step.weights)
 }
 
 func (s *session) initializeWeights() error {
@@ -278,10 +278,10 @@ func (s *session) writeSummed(kind string, raw []byte) (name, sum string, err er
 	return name, durable.Sum(raw), nil
 }
 
-// loadState reads what the optimizer and the memory bank keep.
+// loadState reads what the optimizer keeps.
 func (s *session) loadState(c *Checkpoint) error {
 	store := s.step.weights
-	if err := s.step.objective.options.resetState(store, s.Dim); err != nil {
+	if err := s.step.objective.options.resetState(store); err != nil {
 		return err
 	}
 	paths := statePaths(store)
@@ -298,7 +298,7 @@ func (s *session) loadState(c *Checkpoint) error {
 	return nil
 }
 
-// saveState writes what the optimizer and the memory bank keep, if anything.
+// saveState writes what the optimizer keeps, if anything.
 func (s *session) saveState() error {
 	paths := statePaths(s.step.weights)
 	if len(paths) == 0 {

@@ -69,7 +69,7 @@ func newEmbeddingBatch() (b embeddingBatch) {
 	for i := range opBatch {
 		b.labels = append(b.labels, int32(i%opClasses))
 	}
-	b.noise = tensors.MustCopyFlatData[float32](objectives.Noise(opBatch, opBatch, 0, 1))
+	b.noise = tensors.MustCopyFlatData[float32](objectives.Noise(opBatch, 0, 1))
 	return b
 }
 
@@ -416,7 +416,7 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *samples.Data, mov
 	in := stepValues{images: images, labels: replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))),
 		affine: replicate(data.Affine()), settings: new(held).of(s.step.mesh, c.settings(s.step.objective.options, 0))}
 	if s.step.objective.Noise {
-		in.noise = replicate(objectives.Noise(len(b.labels), len(b.labels), 0, c.Seed))
+		in.noise = replicate(objectives.Noise(len(b.labels), 0, c.Seed))
 	}
 	last, err := s.step.run(in)
 	if err != nil {
@@ -438,8 +438,8 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *samples.Data, mov
 func testResumeOnDevices(t *testing.T, trainer *Trainer) {
 	data, config := samples.Images(tinySet(t, 6)), devicesConfig()
 	config.LR = 0.001 // Rounding of the first steps grows until the last one.
-	// With state of an optimizer and of a memory bank.
-	options := Options{Optimizer: "sgd?momentum=0.9", HeadLR: 0.002, MemoryBank: "xbm?size=40&start=2"}
+	// With state of an optimizer.
+	options := Options{Optimizer: "sgd?momentum=0.9", HeadLR: 0.002}
 	config, err := config.WithOptions(options)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
-	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/weights"
@@ -78,9 +77,9 @@ func (c Config) validateModel() error {
 		case c.HeadStart != "" && c.HeadStart != heads.ChosenStart:
 			return fmt.Errorf("the start of head %s is %q, which this version does not train: want %s, or none", c.Head,
 				c.HeadStart, heads.ChosenStart)
-		case c.HeadStart != "" && (c.Optimizer != "" || c.Schedule != "" || c.MemoryBank != "" || c.MicroBatch != 0):
-			return fmt.Errorf("the rate and the length of the head %s are chosen for plain SGD: optimizer, schedule, memory "+
-				"bank and micro-batches are options of a head with start=random", c.Head)
+		case c.HeadStart != "" && (c.Optimizer != "" || c.Schedule != "" || c.MicroBatch != 0):
+			return fmt.Errorf("the rate and the length of the head %s are chosen for plain SGD: optimizer, schedule "+
+				"and micro-batches are options of a head with start=random", c.Head)
 		case c.Arch != "" || c.Model != "":
 			return fmt.Errorf("the network is both the head %s and %s%s: want one of them", c.Head, c.Arch, c.Model)
 		case c.Weights != Random:
@@ -240,7 +239,7 @@ func (m *ownModel) probe() (digest string, err error) {
 }
 
 // ownScopes are the scopes of variables that are no weights of a network.
-var ownScopes = []string{"/proxies", "/sums", optim.Scope, objectives.BankScope}
+var ownScopes = []string{"/proxies", "/sums", optim.Scope}
 
 // probeBatch is the number of samples of the graph that identifies a model.
 const probeBatch = 4

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
@@ -14,7 +13,7 @@ import (
 
 // Options are settings of a training beyond the paper's. The zero value is the paper's training: plain SGD, the
 // schedule [optim.PaperSchedule], a random crop with padding and mirroring, batch normalization in training
-// mode, and no memory. Every option is part of a config, and so of the identity of a run. The texts are canonical, see
+// mode. Every option is part of a config, and so of the identity of a run. The texts are canonical, see
 // [Config.WithOptions].
 type Options struct {
 	// Optimizer is how gradients change weights; see [optim.ParseOptimizer]. "" is plain SGD.
@@ -28,9 +27,6 @@ type Options struct {
 	// Augment is how training images are changed at random; see [samples.ParseAugmentation]. "" stands for pad-crop+flip
 	// with [Config].Pad, which is 0 with any other augmentation.
 	Augment string `json:"augment,omitempty" toml:"augment"`
-	// MemoryBank keeps embeddings of former batches as further positives and negatives; see [objectives.ParseBank]. ""
-	// keeps none.
-	MemoryBank string `json:"memory_bank,omitempty" toml:"memory_bank"`
 	// TrainOnly and Freeze are regular expressions on the names of weights, as PyTorch has them: those that match
 	// TrainOnly are trained, "" for all, and of these not those that match Freeze. The last layer, "fc", always is. Batch
 	// normalization takes its running averages where neither its scale nor its shift is trained.
@@ -55,7 +51,7 @@ const (
 
 // OptionField is one of the options that are texts. Its key is that of flags, of presets in files and of JSON.
 type OptionField struct {
-	Flag, Name string // "memory-bank", "memory bank".
+	Flag, Name string // "freeze-bn", "frozen batch normalization:".
 	// Of returns the place of the text in the options.
 	Of func(*Options) *string
 
@@ -81,7 +77,6 @@ var OptionFields = []OptionField{
 	}},
 	{"freeze-bn", "frozen batch normalization:", func(o *Options) *string { return &o.FreezeBN }, checkFreezeBN},
 	{"augment", "augmentation", func(o *Options) *string { return &o.Augment }, nil}, // Its form depends on the padding.
-	{"memory-bank", "memory bank", func(o *Options) *string { return &o.MemoryBank }, canonical(objectives.ParseBank)},
 	{"train-only", "trained", func(o *Options) *string { return &o.TrainOnly }, nil},
 	{"freeze", "frozen", func(o *Options) *string { return &o.Freeze }, nil},
 	{"lora", "low-rank adapters", func(o *Options) *string { return &o.LoRA }, canonical(onnx.ParseLoRA)},
@@ -161,7 +156,7 @@ func (c Config) validateOptions() error {
 		return fmt.Errorf("learning rate of the last layer is %g, must be a positive number, or 0 for that of the network",
 			c.HeadLR)
 	}
-	for _, validate := range []func() error{c.validateSchedule, c.validatePart, c.validateMemoryBank} {
+	for _, validate := range []func() error{c.validateSchedule, c.validatePart} {
 		if err := validate(); err != nil {
 			return err
 		}
@@ -190,29 +185,8 @@ func (c Config) validateSchedule() error {
 	return nil
 }
 
-func (c Config) validateMemoryBank() error {
-	if c.MemoryBank == "" {
-		return nil
-	}
-	b, err := objectives.ParseBank(c.MemoryBank)
-	switch {
-	case err != nil:
-		return err
-	case c.ClassesPerBatch < 1 || c.ImagesPerClass < 1 || c.Epochs < 1 || c.StepsPerEpoch < 1:
-		return nil // Validate reports it.
-	case b.Size <= c.Batch():
-		return fmt.Errorf("memory bank of %d images: the batch itself has %d, want more", b.Size, c.Batch())
-	case b.Start >= c.Steps():
-		return fmt.Errorf("memory bank from step %d on: the training has %d, want a smaller start", b.Start, c.Steps())
-	}
-	if err := c.FitsBank(); err != nil {
-		return fmt.Errorf("memory bank %s: %w", c.MemoryBank, err)
-	}
-	return nil
-}
-
 // Text returns the options in one line, each by its name, and "" for the zero value:
-// "optimizer adam, memory bank xbm?size=1024". It is no String, which all types that embed Options would inherit.
+// "optimizer adam, schedule cosine". It is no String, which all types that embed Options would inherit.
 func (o Options) Text() string {
 	var parts []string
 	for _, f := range OptionFields {

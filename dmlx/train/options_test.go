@@ -47,11 +47,6 @@ func TestBadOptions(t *testing.T) {
 		{Options{Augment: "resized-crop?scale=0.5"}, "want two shares"},
 		{Options{Augment: "resized-crop?scale=0.5-1.5"}, "want two shares"},
 		{Options{Augment: "resized-crop?ratio=2-1"}, "want the least and the largest width over height"},
-		{Options{MemoryBank: "moco"}, "there is xbm"},
-		{Options{MemoryBank: "xbm?"}, "no option follows the question mark; there are size, start"},
-		{Options{MemoryBank: "xbm?size=4"}, "the batch itself has 4"},
-		{Options{MemoryBank: "xbm?size=4096&start=9"}, "the training has 9"},
-		{Options{MemoryBank: "xbm?size=1e3"}, "want a whole number"},
 	} {
 		_, err := tinyConfig().WithOptions(c.options)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
@@ -64,20 +59,11 @@ func TestBadOptions(t *testing.T) {
 		"want the padding 0":                    func(c *Config) { c.Augment = "flip" },
 		"want one of them; a schedule step?at=": func(c *Config) { c.Schedule, c.Decay = "cosine", 0.5 },
 		"want \"step?at=0.5\"":                  func(c *Config) { c.Schedule = "step?at=.5" },
-		"want \"xbm?size=1024\"":                func(c *Config) { c.MemoryBank = "xbm" },
 		"it chooses pairs":                      func(c *Config) { c.Miner = "ms" },
 		"is not in canonical form":              func(c *Config) { c.Miner = "easy-positive" },
-		"takes all positives of an anchor":      func(c *Config) { c.Miner, c.MemoryBank = "semi-hard", "xbm?size=8" },
-		"has proxies in place of pairs of images": func(c *Config) {
-			c.Loss, c.Rule, c.ProxyLR, c.MemoryBank = "proxy-anchor", "", 1, "xbm?size=8"
-		},
-		"has no batch normalization":      func(c *Config) { c.Arch, c.Head, c.FreezeBN = "", "linear", FreezeAll },
-		"is all that is trained":          func(c *Config) { c.Arch, c.Head, c.HeadLR = "", "linear", 1 },
-		"the head linear is trained on":   func(c *Config) { c.Arch, c.Head, c.Augment, c.Pad = "", "linear", "flip", 0 },
-		"uses the negatives of positives": func(c *Config) { c.Loss, c.Rule, c.MemoryBank = "lifted", "", "xbm?size=8" },
-		"cannot be replaced": func(c *Config) {
-			c.Loss, c.Rule, c.Exchange, c.MemoryBank = "ms", "", "pair=lin", "xbm?size=8"
-		},
+		"has no batch normalization":            func(c *Config) { c.Arch, c.Head, c.FreezeBN = "", "linear", FreezeAll },
+		"is all that is trained":                func(c *Config) { c.Arch, c.Head, c.HeadLR = "", "linear", 1 },
+		"the head linear is trained on":         func(c *Config) { c.Arch, c.Head, c.Augment, c.Pad = "", "linear", "flip", 0 },
 	} {
 		c := tinyConfig()
 		spoil(&c)
@@ -145,9 +131,9 @@ func TestStateResumesToTheSameBits(t *testing.T) {
 			Memory{}},
 		{"proxy-anchor", "", Options{Optimizer: "adamw?filter-bias-and-bn", HeadLR: 0.01, FreezeBN: FreezeStatistics,
 			Augment: "resized-crop+flip"}, Memory{Recompute: true}},
-		{"", "hard", Options{MemoryBank: "xbm?size=10&start=2", Optimizer: "adam", FreezeBN: FreezeAffine, Augment: "none"},
+		{"", "hard", Options{Optimizer: "adam", FreezeBN: FreezeAffine, Augment: "none"},
 			Memory{MicroBatch: 2}},
-		{"triplet", "distance", Options{MemoryBank: "xbm?size=10", FreezeBN: FreezeAll}, Memory{Precision: BFloat16}},
+		{"triplet", "distance", Options{Optimizer: "adam", FreezeBN: FreezeAll}, Memory{Precision: BFloat16}},
 	} {
 		config := tinyConfig()
 		if c.loss != "" {

@@ -163,19 +163,13 @@ const proxiesPath = "/proxies/weight"
 
 // newLossGraph applies the rule or loss to embeddings x [B, dim] as the network returns them.
 func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o lossGraph) {
-	of, bank := objectives.Inputs{X: x, Labels: in.labels, Noise: in.noise}, obj.options.bank
-	if bank != nil {
-		of.Bank = bank.Of(store, x, settingAt(in.settings, batchGradient))
-	}
+	of := objectives.Inputs{X: x, Labels: in.labels, Noise: in.noise}
 	if o.proxies = store.GetVariable(in.lane + proxiesPath); o.proxies != nil {
 		of.Proxies = o.proxies.NodeValue(x)
 	}
 	f, p, batch := obj.Of(of)
 	if o.embeddings, o.total = f, ReduceAllSum(f); p != nil {
 		o.total = Add(o.total, ReduceAllSum(p))
-	}
-	if bank != nil {
-		bank.Push(store, f, in.labels, settingAt(in.settings, batchGradient))
 	}
 	o.outcome = []*Node{batch.Sap, batch.San, ConvertDType(batch.Triplets.Valid, dtypes.Float32)}
 	return o

@@ -9,17 +9,15 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 )
 
 // stepOptions are the options of a config as far as the graph of a step depends on them.
 type stepOptions struct {
 	optimizer    optim.Optimizer
-	head         bool               // The last layer has a learning rate of its own.
-	frozen       bool               // Batch normalization takes its running averages.
-	frozenAffine bool               // Scale and shift of batch normalization are not trained.
-	bank         *objectives.Memory // nil without one.
+	head         bool // The last layer has a learning rate of its own.
+	frozen       bool // Batch normalization takes its running averages.
+	frozenAffine bool // Scale and shift of batch normalization are not trained.
 }
 
 // stepOptions parses the options of a config.
@@ -29,13 +27,6 @@ func (c Config) stepOptions() (o stepOptions, err error) {
 	}
 	o.head, o.frozen = c.HeadLR > 0, c.FreezeBN == FreezeStatistics || c.FreezeBN == FreezeAll
 	o.frozenAffine = c.FreezeBN == FreezeAffine || c.FreezeBN == FreezeAll
-	if c.MemoryBank != "" {
-		b, err := objectives.ParseBank(c.MemoryBank)
-		if err != nil {
-			return o, err
-		}
-		o.bank = b.Memory(c.Batch())
-	}
 	return o, nil
 }
 
@@ -48,14 +39,13 @@ func (o Options) key() Options {
 	return o
 }
 
-// The places of the numbers that change from step to step in the input "settings", float32 [6].
+// The places of the numbers that change from step to step in the input "settings", float32 [5].
 const (
 	firstDivisor  = iota // See [optim.Optimizer.Corrections].
 	secondDivisor        //
 	networkRate          // The learning rate.
 	headRate             // That of the last layer.
 	proxyRate            // That of the proxies.
-	batchGradient        // See [dmlx.Bank].
 	settingsSize
 )
 
@@ -65,9 +55,6 @@ func (c Config) settings(o stepOptions, step int) []float32 {
 	v[networkRate], v[headRate] = float32(c.RateAt(step)), float32(c.scheduled(c.HeadLR, step))
 	v[proxyRate] = float32(c.scheduled(c.ProxyLR, step))
 	v[firstDivisor], v[secondDivisor] = o.optimizer.Corrections(step)
-	if o.bank != nil && step < o.bank.Start {
-		v[batchGradient] = 1
-	}
 	return v
 }
 
@@ -97,9 +84,8 @@ func (o stepOptions) rates(variables []*model.Variable, settings *Node) []*Node 
 	return rates
 }
 
-// resetState creates the variables of the optimizer and of the bank, or empties them, for a network of dimension dim
-// that is in the store.
-func (o stepOptions) resetState(store *model.Store, dim int) error {
+// resetState creates the variables of the optimizer, or empties them, for the network that is in the store.
+func (o stepOptions) resetState(store *model.Store) error {
 	variables := o.trainable(store)
 	if p := backbone.Proxies(store); p != nil {
 		variables = append(variables, p)
@@ -112,14 +98,14 @@ func (o stepOptions) resetState(store *model.Store, dim int) error {
 			}
 		}
 	}
-	return o.bank.Reset(store, dim)
+	return nil
 }
 
-// statePaths returns the paths of the variables of the optimizer and of the bank, which are part of a checkpoint.
+// statePaths returns the paths of the variables of the optimizer, which are part of a checkpoint.
 func statePaths(store *model.Store) []string {
 	var paths []string
 	for v := range store.IterVariables() {
-		if strings.HasPrefix(v.Path(), optim.Scope+"/") || strings.HasPrefix(v.Path(), objectives.BankScope+"/") {
+		if strings.HasPrefix(v.Path(), optim.Scope+"/") {
 			paths = append(paths, v.Path())
 		}
 	}

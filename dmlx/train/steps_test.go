@@ -200,7 +200,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			},
 			labels:   one.Replicate(tensors.FromFlatDataAndDimensions(labels[i*s.Batch:(i+1)*s.Batch], s.Batch)),
 			affine:   one.Replicate(colors),
-			noise:    one.Replicate(objectives.Noise(s.Batch, s.Batch+obj.options.bank.Rows(), i, 0)),
+			noise:    one.Replicate(objectives.Noise(s.Batch, i, 0)),
 			settings: new(held).of(one, config.settings(obj.options, i)),
 		}
 		embeddings, last, err := exec.Call2(one.Arguments(v.all(obj)...)...)

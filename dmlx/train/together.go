@@ -122,7 +122,7 @@ func (t *Trainer) trainGroup(ctx context.Context, group []*session) error {
 // the random numbers of dropout are drawn from one state in a graph.
 func (c Config) sideBySide() bool {
 	function := c.Model != "" && c.model != nil && !c.model.random && c.NetworkFile == ""
-	return (c.Head != "" || function) && c.MicroBatch == 0 && c.MemoryBank == "" && c.HeadLR == 0
+	return (c.Head != "" || function) && c.MicroBatch == 0 && c.HeadLR == 0
 }
 
 // together reports whether two trainings may take their remaining steps in one graph.

@@ -249,8 +249,7 @@ func (s *inputs) next(ctx context.Context, step int) (v stepValues, err error) {
 	v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
 	v.settings = s.held.of(s.step.mesh, s.settings(s.step.objective.options, step))
 	if s.step.objective.Noise {
-		n := len(b.labels)
-		v.noise = replicate(objectives.Noise(n, n+s.step.objective.options.bank.Rows(), step, s.Seed))
+		v.noise = replicate(objectives.Noise(len(b.labels), step, s.Seed))
 	}
 	return v, nil
 }

@@ -84,8 +84,6 @@ type stepKey struct {
 	memory  Memory
 	options Options // As [Options.key] returns them.
 
-	bankRows int
-
 	split string // Of the network whose tail is computed, see [split]; empty for all of it.
 	body  bool   // The body is computed.
 
@@ -207,7 +205,7 @@ func (t *Trainer) trainingStep(c Config, classes int) (*compiledStep, error) {
 	}
 	key := c.network()
 	key.by, key.proxies, key.images = c.Objective.String(), obj.Proxies, c.ImagesPerClass
-	key.memory, key.options, key.bankRows = c.Memory, c.Options.key(), obj.options.bank.Rows()
+	key.memory, key.options = c.Memory, c.Options.key()
 	return t.compiled(key, func(s *compiledStep) (err error) {
 		s.objective = obj
 		if key.memory.MicroBatch > 0 {

@@ -52,7 +52,7 @@ var formerFlags = map[string]string{
 	"head-lr":          "want --set head_lr=0.1",
 	"freeze-bn":        "want --set freeze_bn=all",
 	"augment":          "want --set augment=flip",
-	"memory-bank":      "want --set 'memory_bank=xbm?size=1024'",
+	"memory-bank":      "embeddings of former batches are no longer compared",
 	"train-only":       "want --set train_only=REGEXP",
 	"freeze":           "want --set freeze=REGEXP",
 	"lora":             "want --set 'lora=attn\\.qkv\\.weight:8'",

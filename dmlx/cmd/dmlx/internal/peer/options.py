@@ -6,9 +6,8 @@
 What it printed is kept in testdata/options.txt. Networks, batches and the measure are those of parity.py: dmlx must be at
 most LIMIT times as far from PyTorch's float64 as PyTorch's own float32 is, or its reverse.
 
-Optimizers and schedules are torch.optim's, frozen batch normalization is eval() and requires_grad, and a memory bank is
-pytorch-metric-learning's CrossBatchMemory. The triplets of a rule are chosen by its BatchEasyHardMiner. A rule's gradient
-is written here a triplet at a time.
+Optimizers and schedules are torch.optim's, and frozen batch normalization is eval() and requires_grad. The triplets
+of a rule are chosen by pytorch-metric-learning's BatchEasyHardMiner. A rule's gradient is written here a triplet at a time.
 """
 
 import copy
@@ -19,7 +18,7 @@ import sys
 import numpy as np
 import pytorch_metric_learning
 import torch
-from pytorch_metric_learning import losses, miners
+from pytorch_metric_learning import miners
 from pytorch_metric_learning.distances import CosineSimilarity
 from torch.optim import SGD, Adam, AdamW, lr_scheduler
 
@@ -33,9 +32,8 @@ class Case:
     """What is trained with, by dmlx's flags and in PyTorch."""
 
     def __init__(self, *flags, rate=0.001, optimizer=SGD, scheduler=None, head=1, filtered=None, prepare=lambda net: None,
-                 objective=None, reversible=True):
+                 objective=None):
         self.flags, self.rate, self.optimizer, self.scheduler = flags, rate, optimizer, scheduler
-        self.reversible = reversible  # Not with a bank that keeps part of a batch: in reverse that is another part.
         self.head, self.filtered, self.prepare = head, filtered, prepare
         self.objective = objective or (lambda dtype: by_rule(ephn))
 
@@ -70,35 +68,32 @@ class Case:
 
     def dmlx(self, o, backend, net, pixels, labels):
         """The same by dmlx."""
-        objective = [] if "--loss" in self.flags else ["--rule", RULE]
-        return ours(o.dmlx, o.steps_by, backend, "small", net, pixels, labels, self.rate, *objective, *self.flags)
+        return ours(o.dmlx, o.steps_by, backend, "small", net, pixels, labels, self.rate, "--rule", RULE, *self.flags)
 
 
-def by_rule(mine, bank=None):
+def by_rule(mine):
     """The step of RULE, cos/lin/cir: P₊ = 1 - S_ap, P₋ = S_an, T = 1/(1 + exp(S_ap(2 - S_ap) - S_an²))."""
 
     def backward(f, labels):
         own = f.detach()
-        refs, ref_labels = bank(own, labels) if bank else (own, labels)
-        total, found = torch.zeros_like(own), mine(own, labels, refs, ref_labels)
+        total, found = torch.zeros_like(own), mine(own, labels)
         for a, p, n in found:
-            sap, san = own[a] @ refs[p], own[a] @ refs[n]
+            sap, san = own[a] @ own[p], own[a] @ own[n]
             t = 1 / (1 + torch.exp(sap * (2 - sap) - san**2))
-            total[a] += t * (san * refs[n] - (1 - sap) * refs[p])
-            if bank is None:  # References have no gradient with a bank.
-                total[p] -= t * (1 - sap) * own[a]
-                total[n] += t * san * own[a]
+            total[a] += t * (san * own[n] - (1 - sap) * own[p])
+            total[p] -= t * (1 - sap) * own[a]
+            total[n] += t * san * own[a]
         f.backward(gradient=total / max(len(found), 1))
 
     return backward
 
 
-def ephn(f, labels, refs, ref_labels):
-    """Of each anchor the nearest positive and the nearest negative. The first references are the batch."""
+def ephn(f, labels):
+    """Of each anchor the nearest positive and the nearest negative."""
     out = []
-    for a, s in enumerate(f @ refs.T):
-        same = ref_labels == labels[a]
-        others = same & (torch.arange(len(refs)) != a)
+    for a, s in enumerate(f @ f.T):
+        same = labels == labels[a]
+        others = same & (torch.arange(len(f)) != a)
         if others.any() and (~same).any():
             out.append((a, s.masked_fill(~others, -9).argmax().item(), s.masked_fill(same, -9).argmax().item()))
     return out
@@ -107,39 +102,11 @@ def ephn(f, labels, refs, ref_labels):
 def easy_hard(positive, negative):
     miner = miners.BatchEasyHardMiner(positive, negative, distance=CosineSimilarity())
 
-    def mine(f, labels, refs, ref_labels):
+    def mine(f, labels):
         a, p, _, n = miner(f, labels)
         return list(zip(a.tolist(), p.tolist(), n.tolist()))
 
     return mine
-
-
-def queue(size):
-    """The batch and the newest embeddings of former ones, at most size in all."""
-    old = []
-
-    def bank(f, labels):
-        former = [torch.cat(x)[-(size - len(f)):] for x in zip(*old)]
-        old.append((f, labels))
-        return [torch.cat([new, x]) for new, x in zip((f, labels), former)] if former else (f, labels)
-
-    return bank
-
-
-def crossed(loss, size, start=0, miner=None):
-    """A loss with CrossBatchMemory, and without it before the step start."""
-
-    def objective(dtype):
-        step, memory = [0], losses.CrossBatchMemory(loss, DIM, size, miner)
-
-        def backward(f, labels):
-            value = (memory if step[0] >= start else loss)(f, labels)
-            step[0] += 1
-            value.backward()
-
-        return backward
-
-    return objective
 
 
 def freeze(statistics, affine):
@@ -166,8 +133,6 @@ def warm(steps, then=None):
     return scheduler
 
 
-contrastive = losses.ContrastiveLoss(pos_margin=0, neg_margin=1)
-ms = losses.MultiSimilarityLoss(alpha=2, beta=50, base=0.5)
 CASES = [
     Case("--optimizer", "sgd?momentum=0.9", rate=0.0003, optimizer=decayed(SGD, momentum=0.9)),
     Case("--optimizer", "sgd?momentum=0.9&nesterov&weight-decay=0.01", rate=0.0003,
@@ -195,17 +160,6 @@ CASES = [
         ("hard", "hard", "hard"), ("easy-positive/semi-hard", "easy", "semihard"), ("easy-positive/easy", "easy", "easy"),
         ("hard-positive/semi-hard", "hard", "semihard"), ("hard-positive/easy", "hard", "easy"),
         ("semi-hard-positive", "semihard", "hard"), ("semi-hard-positive/easy", "semihard", "easy")]],
-    Case("--memory-bank", "xbm?size=40", objective=lambda dtype: by_rule(ephn, queue(40)), reversible=False),
-    Case("--loss", "contrastive?power=1", "--memory-bank", "xbm?size=64", objective=crossed(contrastive, 64)),
-    Case("--loss", "contrastive?power=1", "--memory-bank", "xbm?size=40&start=3", objective=crossed(contrastive, 40, 3),
-         reversible=False),
-    Case("--loss", "ms", "--memory-bank", "xbm?size=512", objective=crossed(ms, 512)),
-    Case("--loss", "ms", "--miner", "ms", "--memory-bank", "xbm?size=64",
-         objective=crossed(ms, 64, miner=miners.MultiSimilarityMiner(0.1))),
-    Case("--loss", "triplet?margin=0.05&power=1", "--memory-bank", "xbm?size=64",
-         objective=crossed(losses.TripletMarginLoss(margin=0.05), 64)),
-    Case("--loss", "circle", "--memory-bank", "xbm?size=64", rate=0.0001, objective=crossed(losses.CircleLoss(), 64)),
-    Case("--loss", "sup-con", "--memory-bank", "xbm?size=64", objective=crossed(losses.SupConLoss(), 64)),
 ]
 
 
@@ -218,7 +172,7 @@ def main():
     backends = o.backends.split(",")
     print(f"dmlx {revision()} beside torch {torch.__version__}, pytorch-metric-learning {pytorch_metric_learning.__version__}\n"
           f"{machine()}, {platform.system()}; {datetime.date.today()}\n"
-          f"The small network, {STEPS} steps of 4 classes x 4 images of {SIZE} pixels, {DIM} dimensions; rule {RULE} or the loss.\n"
+          f"The small network, {STEPS} steps of 4 classes x 4 images of {SIZE} pixels, {DIM} dimensions; rule {RULE}.\n"
           f"share: the length of the difference from PyTorch's float64, for embeddings of the last step as a share of theirs, for\n"
           f"weights at the end as a share of how far they went; changed: how far the option takes the embeddings of the last step\n"
           f"from those without it, in the same measure; times: the larger of the shares over the larger of PyTorch float32's two.\n"
@@ -237,7 +191,7 @@ def main():
         exact, exact_end = case.train(net, pixels, labels, torch.float64)
         runs = [case.train(net, pixels, labels, torch.float32)]
         reverse, end = case.train(net, pixels[:, ::-1].copy(), labels[:, ::-1], torch.float32)
-        runs.append((reverse.flip(1), end) if case.reversible else runs[0])
+        runs.append((reverse.flip(1), end))
         runs += [case.dmlx(o, b, net, pixels, labels) for b in backends]
         flat = lambda t: torch.cat([t[k].flatten() for k in start])
         shares = [(((e[-1] - exact[-1]).norm() / exact[-1].norm()).item(),
@@ -249,8 +203,6 @@ def main():
         changed = ((plain[case.rate][-1] - exact[-1]).norm() / exact[-1].norm()).item()
         cells = [f"{s[0]:8.1e} {s[1]:8.1e}" + (f" {max(s[0] / limits[0], s[1] / limits[1]):7.2f}" if i > 1 else "")
                  for i, s in enumerate(shares)]
-        if not case.reversible:
-            cells[1] = f"{'–':>8} {'–':>8}"
         print("  ".join([f"{case.name():66}", f"{changed:8.1e}"] + cells))
         sys.stdout.flush()
     print("\n" + ("All are near enough." if good else "Some are too far."))
