@@ -818,6 +818,47 @@ func TestExecuteStops(t *testing.T) {
 	}
 }
 
+// The address that opens JupyterLab has the token, and all users of a machine can read the arguments of a process.
+func TestBrowserGetsNoToken(t *testing.T) {
+	l := installed(t)
+	l.Folder, l.Browser = t.TempDir(), true
+	said, browser := filepath.Join(t.TempDir(), "said"), filepath.Join(t.TempDir(), "browser")
+	script := "#!/bin/sh\necho \"$@\" >" + said + ".new && mv " + said + ".new " + said + "\n"
+	if err := os.WriteFile(browser, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BROWSER", browser)
+	port, err := FreePort(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	url, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- l.Serve(ctx, port, "a b.ipynb", func(u string) { url <- u }) }()
+	var args []byte
+	for end := time.Now().Add(time.Minute); len(args) == 0; time.Sleep(10 * time.Millisecond) {
+		if args, _ = os.ReadFile(said); time.Now().After(end) {
+			t.Fatal("no browser was opened")
+		}
+	}
+	address, token, _ := strings.Cut(<-url, "?token=")
+	page := strings.TrimPrefix(strings.TrimSpace(string(args)), "file://")
+	if len(token) < 10 || strings.Contains(page, token) {
+		t.Fatalf("the browser's arguments have the token %s: %s", token, page)
+	}
+	if info, err := os.Stat(filepath.Dir(page)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the page's folder: %v, %v", info, err)
+	}
+	if content, err := os.ReadFile(page); err != nil || !strings.Contains(string(content), address+"?token="+token) {
+		t.Errorf("the page does not lead to %s: %s, %v", address, content, err)
+	}
+	stop()
+	<-ended
+	if _, err := os.Stat(page); err == nil {
+		t.Error("the page is left behind")
+	}
+}
+
 // A JupyterLab that neither answers nor ends on SIGTERM is killed.
 func TestServeWithoutAnswer(t *testing.T) {
 	defer func(stop, start time.Duration) { stopWait, startWait = stop, start }(stopWait, startWait)

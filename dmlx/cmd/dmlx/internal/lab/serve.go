@@ -64,9 +64,11 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 	}
 	defer logFile.Close()
 
+	shown := "/lab/tree/" + (&url.URL{Path: open}).EscapedPath()
 	run, stop := context.WithCancel(ctx) // Its end stops JupyterLab, if necessary by force.
 	defer stop()
-	cmd := exec.CommandContext(run, l.python(), "-m", "jupyterlab", "--no-browser",
+	cmd := exec.CommandContext(run, l.python(), "-m", "jupyterlab", fmt.Sprintf("--ServerApp.open_browser=%t", l.Browser),
+		"--LabApp.default_url="+shown,
 		"--ServerApp.ip=127.0.0.1", "--ServerApp.port="+strconv.Itoa(port), "--ServerApp.port_retries=0",
 		"--ServerApp.root_dir="+l.folder(), "--ServerApp.preferred_dir="+filepath.Join(l.folder(), path.Dir(open)),
 		"--LabApp.extension_manager=readonly",
@@ -96,7 +98,7 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 				return fmt.Errorf("JupyterLab does not answer: %w; its log is %s", err, logPath)
 			}
 			if err == nil {
-				ready(base + "/lab/tree/" + (&url.URL{Path: open}).EscapedPath() + "?token=" + token)
+				ready(base + shown + "?token=" + token)
 			}
 			answers = nil
 		case err := <-ended:

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -155,15 +153,11 @@ network. Run only notebooks that you trust.`,
 				}
 				finish(ctx, a, l)
 			})
-			done := func() {}
-			defer func() { done() }()
+			l.Browser = !noBrowser
 			err = l.Serve(ctx, free, open, func(url string) {
 				a.Logf("JupyterLab is at")
 				_ = a.Print(map[string]string{"url": url}, url)
 				a.Logf("Ctrl-C stops it.")
-				if !noBrowser {
-					done = openBrowser(l, url)
-				}
 			})
 			if cmd.Context().Err() != nil {
 				a.Logf("JupyterLab has stopped.")
@@ -414,26 +408,4 @@ func openedFile(root string, args []string) (string, error) {
 		return "", fmt.Errorf("%s is not in %s, the folder that JupyterLab shows: copy it there", args[0], root)
 	}
 	return filepath.ToSlash(rel), nil
-}
-
-// openBrowser opens an address in a browser by a page that only this user can read; done removes the page. A failure is
-// no error, since the address has been printed.
-func openBrowser(l *lab.Lab, url string) (done func()) {
-	page, remove, err := l.RedirectFile(url)
-	if err != nil {
-		return func() {}
-	}
-	startBrowser(page)
-	return remove
-}
-
-// startBrowser opens a file in the user's browser, if there is one.
-func startBrowser(page string) {
-	opener := "xdg-open"
-	if runtime.GOOS == "darwin" {
-		opener = "open"
-	}
-	if cmd := exec.Command(opener, page); cmd.Start() == nil {
-		go func() { _ = cmd.Wait() }()
-	}
 }

@@ -2,7 +2,9 @@ package notebook
 
 import (
 	"context"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -81,6 +83,17 @@ The program in the page is compiled from this checkout, which takes about a minu
 	f.StringVar(&out, "out", "", "folder for the page")
 	f.BoolVar(&single, "single-file", false, "write one file, "+singleFile+", in place of a folder of them")
 	return cmd
+}
+
+// startBrowser opens a file in the user's browser, if there is one.
+func startBrowser(page string) {
+	opener := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		opener = "open"
+	}
+	if cmd := exec.Command(opener, page); cmd.Start() == nil {
+		go func() { _ = cmd.Wait() }()
+	}
 }
 
 // labPage writes the page beside the notebooks, whose cells show it. folder is JupyterLab's, root that of the go.mod.
