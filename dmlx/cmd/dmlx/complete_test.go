@@ -44,7 +44,6 @@ func TestCompletions(t *testing.T) {
 		{[]string{"completion", ""}, "bash fish powershell zsh"},
 		{[]string{"help", "runs", "ver"}, "verify"},
 		{[]string{"runs", "show", ""}, ""},
-		{[]string{"version", ""}, ""},
 		// A wrong rule or loss is told when the command runs; it hinders neither what follows nor the help.
 		{[]string{"train", "--rule", "x/y", "--loss", "x", "--mic"}, "--micro-batch"},
 		{[]string{"rates", "--loss", "x", "--preset", "s"}, "smoke"},

@@ -198,7 +198,7 @@ func TestJSONIsDescribed(t *testing.T) {
 	}
 	var run string
 	for _, args := range [][]string{
-		{"version"}, {"doctor"}, train("1"), train("2"), train("1", "--rule", "euc/con/con"),
+		{"--version"}, {"doctor"}, train("1"), train("2"), train("1", "--rule", "euc/con/con"),
 		train("2", "--rule", "euc/con/con"), {"runs"}, {"runs", "list"}, {"runs", "show", "RUN"},
 		{"runs", "compare", "cos", "euc"}, {"runs", "look", "RUN"}, {"runs", "verify"},
 		{"runs", "remove", "RUN"},
@@ -241,8 +241,8 @@ func TestJSONIsDescribed(t *testing.T) {
 			run = result.Run
 		}
 	}
-	for _, bad := range []string{`{}`, `{"module": 1}`, `{"error": {"message": "x", "kind": "usage"}}`} {
-		if checkJSON([]string{"version"}, 1, bad, false) == nil {
+	for _, bad := range []string{`{}`, `{"version": 1}`, `{"error": {"message": "x", "kind": "usage"}}`} {
+		if checkJSON([]string{"--version"}, 1, bad, false) == nil {
 			t.Errorf("%s passes for a version", bad)
 		}
 	}
@@ -254,7 +254,7 @@ func TestJSONOfEachCommand(t *testing.T) {
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		_, described := jsonTables()[cmd.CommandPath()]
-		printsNone := []string{"dmlx", "dmlx gallery", "dmlx help", "dmlx data", "dmlx weights"}
+		printsNone := []string{"dmlx gallery", "dmlx help", "dmlx data", "dmlx weights"}
 		if cmd.Name() == "completion" { // Cobra's own.
 			return
 		}

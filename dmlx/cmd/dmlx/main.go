@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,6 +29,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/data"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embedding"
@@ -36,6 +38,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
 
 func main() {
@@ -122,6 +125,8 @@ func stopped(err error) string {
 	return "stopped: " + message
 }
 
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
 // newRoot returns the command tree.
 func newRoot(a *cli.App) *cobra.Command {
 	var version bool
@@ -144,7 +149,11 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
-				return printVersion(a)
+				v, simd := buildinfo.Get().String(), map[bool]string{true: "with", false: "without"}[backend.SIMD]
+				backends := slices.DeleteFunc([]string{"go", "xla"}, func(b string) bool { return !backend.Linked(b) })
+				return a.Print(map[string]any{"version": v, "go": runtime.Version(), "platform": platform, "backends": backends,
+					"simd": backend.SIMD}, fmt.Sprintf("dmlx %s\nbuilt by %s, %s\nbackends %s, %s SIMD", v, runtime.Version(),
+					platform, strings.Join(backends, ", "), simd))
 			}
 			if a.JSON {
 				return cli.Usagef("--json alone prints nothing: want a command, as in dmlx doctor --json")
@@ -152,7 +161,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 			return cmd.Help()
 		},
 	}
-	root.Flags().BoolVar(&version, "version", false, "print the version, like dmlx version")
+	root.Flags().BoolVar(&version, "version", false, "print the version of this program, of Go and of the backends")
 	root.SetFlagErrorFunc(flagError)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
@@ -175,7 +184,6 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		notebook.NewLab(a),
 		notebook.NewPage(a),
 		newDoctor(a),
-		newVersion(a),
 		training.NewJob(a),
 	)
 	for _, cmd := range root.Commands() {

@@ -36,7 +36,7 @@ func TestWhatIsContacted(t *testing.T) {
 	}
 	for command, want := range map[string][]string{
 		"--help":               {},
-		"version":              {},
+		"--version":            {},
 		"doctor":               {},
 		"data list":            {},
 		"data verify cub":      {},
