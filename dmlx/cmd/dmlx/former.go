@@ -28,46 +28,12 @@ var formerCommands = map[string]string{
 	"gallery export": "numpy.load reads rows.npy of an index, float32 [N, D], for FAISS and hnswlib",
 }
 
-// formerFlags are flags that commands no longer have, and what stands in their place.
+// formerFlags are flags that commands no longer have, and what stands in their place. Those that a key of presets
+// replaces need no entry.
 var formerFlags = map[string]string{
-	"follow":           "squeue and sacct tell of the job, and the same command shows what is there",
-	"retries":          "the same command submits again what has failed",
-	"no-probe":         "nothing is probed; the run store must be in a folder that the nodes share",
-	"estimate":         "the progress of a command shows the time left",
-	"exchange":         "want it behind the loss, as in --loss 'ms, pair=lin-ms'",
-	"miner":            "want it behind the rule or loss, as in --loss 'ms, miner ms'",
-	"seed":             "want --seeds, which may be one",
-	"images-per-class": "want --batch, as in 8x4",
-	"fine-grained":     "want --set fine_grained=DATA",
-	"separated":        "want --set coarse_grained=DATA",
-	"width":            "figures scale: LaTeX's width is enough",
-	"typeface":         "want --print",
-	"no-provenance":    "want --print",
-	"preset":           "this command trains nothing; DMLX_PRESET is that of notebooks",
-	"store":            "this command reads no runs",
-	"steps":            "want --set steps=N",
-	"size":             "want --set size=PIXELS",
-	"options":          "want --set 'options=tau=2&sum'",
-	"optimizer":        "want --set optimizer=adam",
-	"schedule":         "want --set schedule=cosine",
-	"head-lr":          "want --set head_lr=0.1",
-	"freeze-bn":        "want --set freeze_bn=all",
-	"augment":          "want --set augment=flip",
-	"memory-bank":      "embeddings of former batches are no longer compared",
-	"train-only":       "want --set train_only=REGEXP",
-	"freeze":           "want --set freeze=REGEXP",
-	"lora":             "want --set 'lora=attn\\.qkv\\.weight:8'",
-	"precision":        "want --set precision=bf16",
-	"recompute":        "want --set recompute=true",
-	"proxy-lr":         "want --set proxy_lr=0.5",
-	"allow-partial":    "want --set allow_partial=true",
-	"skip-bad":         "want --set skip_bad=true",
-	"crop-boxes":       "want --set crop_boxes=true",
-	"restore":          "remove or rename the copy of a notebook, and the next start of dmlx lab brings it as shipped",
-	"remove-kernel":    "jupyter kernelspec remove dmlx takes the kernel out of your own Jupyter",
-	"keep":             "the archive is removed when it is unpacked; curl keeps one",
-	"out":              "--matrix and --pairs write what a gradient is made of",
-	"half":             "an index keeps its rows as float32",
+	"exchange":  "want it behind the loss, as in --loss 'ms, pair=lin-ms'",
+	"miner":     "want it behind the rule or loss, as in --loss 'ms, miner ms'",
+	"separated": "want --set coarse_grained=DATA",
 }
 
 // addFormer adds a hidden command for each former one. It fails with the sentence that says what to use instead.

@@ -33,8 +33,6 @@ func TestLabBadInput(t *testing.T) {
 		{[]string{"lab", elsewhere}, "the folder that JupyterLab shows"},
 		{[]string{"lab", "--no-browser", "--port", port}, "port " + port + " cannot be used: address already in use"},
 		{[]string{"lab", "--port", "-1"}, "not between 1 and 65535"},
-		{[]string{"lab", "--restore"}, "remove or rename the copy"},
-		{[]string{"lab", "--remove-kernel"}, "jupyter kernelspec remove dmlx"},
 		{[]string{"lab", "nonesuch"},
 			"nonesuch is neither a file nor a notebook of this project; there are appendix, cluster"},
 		{[]string{"lab", "tabel2"}, "did you mean table2?"},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
 // The exit codes of the command, except 0.
@@ -71,10 +71,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !is {
 		return cli.Usage(err)
 	}
-	instead := formerFlags[unknown.GetSpecifiedName()]
-	flag := regexp.MustCompile("--([a-z]+)").FindStringSubmatch(instead)
-	if instead != "" && (flag == nil || cmd.Flags().Lookup(flag[1]) != nil) { // This command has what stands in its place.
-		return cli.Usagef("--%s is gone: %s", unknown.GetSpecifiedName(), instead)
+	name := unknown.GetSpecifiedName()
+	if instead := formerFlags[name]; instead != "" && cmd.Flags().Lookup("set") != nil { // A command that trains.
+		return cli.Usagef("--%s is gone: %s", name, instead)
+	}
+	if key := strings.ReplaceAll(name, "-", "_"); cmd.Flags().Lookup("set") != nil && slices.Contains(presets.Keys(), key) {
+		return cli.Usagef("%w: want --set %s=…", err, key)
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -82,7 +84,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	if near := errs.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+	if near := errs.Nearest(name, names); near != "" {
 		return cli.Usagef("%w; did you mean --%s?", err, near)
 	}
 	return cli.Usagef("%w; %s --help lists them", err, cmd.CommandPath())

@@ -40,7 +40,7 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"reproduce", "table3", "--add-loss", "x", "--preset", "paper"}, `loss "x"`},
 		{exitUsage, []string{"train", "--epochs", "x"}, "dmlx: epochs: x: want a positive whole number\n"},
 		{exitUsage, []string{"train", "--seeds", "-1"}, "want numbers and ranges"},
-		{exitUsage, []string{"train", "--seed", "-1"}, "--seed is gone: want --seeds, which may be one"},
+		{exitUsage, []string{"train", "--seed", "-1"}, "unknown flag: --seed; did you mean --seeds?"},
 		{exitUsage, []string{"train", "--set", "epoch=3"}, "did you mean epochs?"},
 		{exitUsage, []string{"train", "--rule", "cos/con/con", "--rule", "cos/con/con"}, "is given twice"},
 		{exitUsage, []string{"lab", "--preset", "x"}, `"x"`},
