@@ -21,7 +21,7 @@ class Formulas {
     this.remarks = el("div.remarks");
     this.root = el("details.formulas", {}, el("summary", {}, "Weights as formulas"), this.start.root, ...rows, el("div.buttons", {}, this.undoButton), this.remarks,
       el("p.about", {}, "Of the similarities Sap and San, the distances Dap and Dan, the numbers tau, alpha, beta, lambda and epsilon, and own numbers as k=4. Functions: exp, log, sqrt, abs, " +
-        "min, max, pow, sigmoid, softplus, tanh, relu, where(condition, x, y), and mean(x, y), the mean of x over other positives near by (Rap) or negatives (Ran), or y without any."));
+        "min, max, pow, sigmoid, softplus, tanh, relu, where(condition, x, y), and mean(x, y), the mean of x over the other nearby positives (Rap) or negatives (Ran), and y where there are none."));
   }
 
   async typed() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
@@ -180,6 +181,69 @@ func Brief(entries []Entry, provenance string) *figures.Table {
 	return t
 }
 
+// Answers returns the paper's sentences about some places with the verdicts on them side by side: what the paper's own
+// numbers say, and what the runs of each setting say. A place is "Table 3", or a part of one as in the entries:
+// "Fig. 4", "§6", "App. B".
+func Answers(entries []Entry, provenance string, places ...string) *figures.Table {
+	claims := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
+		return !slices.ContainsFunc(places, e.isAbout)
+	})
+	of := slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool {
+		return s == Print || s == NoSetting || len(In(claims, s)) == 0
+	})
+	t := &figures.Table{
+		Caption: fmt.Sprintf("What the paper says of %s, and whether it holds.", strings.Join(places, " and ")),
+		Columns: []figures.Column{{Title: "The paper says", Left: true, Wrap: 36}, {Title: "read as", Left: true, Wrap: 30},
+			{Title: "in its own numbers"}},
+		Provenance: provenance}
+	for _, s := range of {
+		t.Columns = append(t.Columns, figures.Column{Title: "in " + string(s)})
+	}
+	t.Columns = append(t.Columns, figures.Column{Title: "decided by", Left: true, Wrap: 40})
+	rows, said := make(map[string][]figures.Cell), make(map[Verdict]bool)
+	for _, e := range claims {
+		row := rows[e.What+e.Asks]
+		if row == nil {
+			own := e.PaperFinding.Verdict.Cell()
+			own.Text = e.PaperFinding.Verdict.onPrint()
+			row = append([]figures.Cell{figures.Text(e.What), figures.Text(e.Asks), own},
+				slices.Repeat([]figures.Cell{figures.Text("–")}, len(of)+1)...)
+			row[len(row)-1].Text = ""
+			rows[e.What+e.Asks], said[e.PaperFinding.Verdict] = row, true
+			t.Rows = append(t.Rows, row)
+		}
+		if at := slices.Index(of, e.Setting); at >= 0 {
+			row[3+at], said[e.Verdict] = e.Verdict.Cell(), true
+			by := &row[len(row)-1].Text
+			*by = strings.TrimSpace(fmt.Sprintf("%s %s: %s.", *by, e.Setting, e.reason()))
+		}
+	}
+	for _, m := range Meanings {
+		if said[m.Verdict] {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: %s.", m.Verdict, m.Says))
+		}
+	}
+	t.Notes = append(t.Notes, "Decided by: the cell with its interval in points, corrected for the number of tests; where "+
+		"it is undecided, how many times the seeds would decide it, if the differences stay.")
+	return t
+}
+
+// isAbout reports whether an entry is a sentence about a place of the paper.
+func (e Entry) isAbout(place string) bool {
+	n, is := strings.CutPrefix(place, "Table ")
+	return e.group() == "Claims" && (strings.Contains(e.Place, place) || is && slices.ContainsFunc(e.Tables,
+		func(table int) bool { return strconv.Itoa(table) == n }))
+}
+
+// reason says what the verdict on runs rests on.
+func (e Entry) reason() figures.Markup {
+	why, _ := strings.CutSuffix(e.Why, " would decide, if the differences stay")
+	if d := e.Decided; d.Tests > 0 {
+		return fmt.Sprintf("%s %v", d.Cell, d.Difference) + strings.TrimSuffix("; "+why, "; ")
+	}
+	return cmp.Or(why, e.OurEffect)
+}
+
 // Summary returns the table of the number of verdicts by setting and place.
 func Summary(entries []Entry, provenance string) *figures.Table {
 	t := &figures.Table{Columns: []figures.Column{{Title: "Setting", Left: true, Merged: true},
@@ -218,12 +282,4 @@ func Summary(entries []Entry, provenance string) *figures.Table {
 // In returns the entries of a setting.
 func In(entries []Entry, setting Setting) []Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Setting != setting })
-}
-
-// About returns the claims about some of the paper's tables.
-func About(entries []Entry, tables ...int) []Entry {
-	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
-		return e.group() != "Claims" ||
-			!slices.ContainsFunc(tables, func(table int) bool { return slices.Contains(e.Tables, table) })
-	})
 }

@@ -95,6 +95,63 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// The sentences about a table stand once each, with the verdicts that the ledger has of them.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	l, err := Of(t.Context(), request(t, "quick"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := Answers(l.Entries, l.Provenance, "Table 3", "Fig. 4")
+	var titles []string
+	for _, c := range table.Columns {
+		titles = append(titles, c.Title)
+	}
+	verdicts := make(map[string][]string)
+	for _, row := range table.Rows {
+		key := row[0].Text + row[1].Text
+		if verdicts[key] != nil {
+			t.Errorf("twice: %s", key)
+		}
+		for _, c := range row[2:5] {
+			verdicts[key] = append(verdicts[key], c.Text)
+		}
+	}
+	want := []string{"The paper says", "read as", "in its own numbers", "in drawn images", "in photographs", "decided by"}
+	if !slices.Equal(titles, want) {
+		t.Fatalf("%q", titles)
+	}
+	found := 0
+	for _, e := range l.Entries {
+		about := slices.Contains(e.Tables, 3) || strings.Contains(e.Place, "Fig. 4")
+		got, is := verdicts[e.What+e.Asks]
+		if !strings.HasPrefix(e.Place, "Claim") || is != about {
+			if is {
+				t.Errorf("not about them: %+v", e)
+			}
+			continue
+		}
+		if !is {
+			continue
+		}
+		found++
+		at := map[Setting]int{Drawn: 1, Photographs: 2}[e.Setting]
+		if at > 0 && got[at] != string(e.Verdict) || at == 0 && got[1]+got[2] != "––" || got[0] == "" {
+			t.Errorf("%q, %s: %q; want %s", e.What, e.Setting, got, e.Verdict)
+		}
+	}
+	if found < len(table.Rows) || len(table.Rows) < 10 {
+		t.Errorf("%d entries, %d rows", found, len(table.Rows))
+	}
+	notes := strings.Join(table.Notes, " ")
+	if !strings.Contains(notes, "contradicts itself: the paper's own") || strings.Contains(notes, "not run:") {
+		t.Errorf("the words that stand there are not said: %s", notes)
+	}
+	if none := Answers(l.Entries, "", "Table 9"); len(none.Rows) != 0 {
+		t.Errorf("%+v", none.Rows)
+	}
+}
+
 // Without runs no number is judged. The figures and claims that are computed still are.
 func TestLedgerWithoutRuns(t *testing.T) {
 	t.Parallel()

@@ -69,15 +69,16 @@ func NewRule(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rule NAME",
 		Short: "Show what a rule is, or write it as a module for PyTorch or JAX",
-		Long: `Show what a rule is: its equations, its weights as formulas and for some triplets, where they are
-negative, the loss of a triplet alone that has them, or that none has, and the rules and published losses whose
-gradients are nearest to its own on ` + sampleBatch + `.
+		Long: `Show what a rule is: its equations, its weights as formulas and for some triplets, and where they are
+negative; whether a loss of one triplet has these weights, and which; and the rules and published losses whose gradients
+are nearest to the rule's on ` + sampleBatch + `.
 
 A weight or a mask may be a formula in brackets: direction/[P+, P-]/[T]+[mask]. It reads the similarities Sap and San
 and the distances Dap and Dan, the numbers tau, alpha, beta, lambda and epsilon, and numbers of its own, whose values
 follow it: [sigmoid(k*(San-Sap)), k=4]. Beside + - * / there are comparisons, && || ! and the functions
 ` + strings.Join(formula.Functions, ", ") + `.
-mean(x, y) is the mean of x over other positives near by if it reads Rap, or negatives if it reads Ran, else y.
+mean(x, y) is the mean of x over the other nearby positives if x reads Rap, or over the other nearby negatives if it
+reads Ran; where there are none it is y.
 
 With --pytorch it is written as a module of Python that needs nothing but torch:
 

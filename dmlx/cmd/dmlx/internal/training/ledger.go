@@ -1,8 +1,10 @@
 package training
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"strings"
 
@@ -34,6 +36,8 @@ The verdicts are
 ` + strings.Join(slice.Map(evidence.Meanings, func(m evidence.Meaning) string {
 			return "  " + string(m.Verdict) + ": " + m.Says
 		}), "\n") + `
+
+--table 3 begins with the paper's sentences about that table, and whether each holds.
 
 --out writes all columns of the entries: the interval and the p-value that decided, the number of tests they are
 corrected for, what could have been detected, the seeds and the IDs of the runs, and the command that trains them.`,
@@ -88,11 +92,21 @@ func printLedger(ctx context.Context, a *cli.App, f evidence.Filter, out string)
 	}
 	text := words["summary"]
 	if len(f.Places)+len(f.Verdicts)+len(f.Settings) > 0 {
-		brief, err := figures.Bytes(evidence.Brief(entries, l.Provenance), "txt")
-		if err != nil {
-			return err
+		tables := []*figures.Table{evidence.Brief(entries, l.Provenance)}
+		for _, place := range f.Places {
+			if answers := evidence.Answers(l.Entries, "", place); len(answers.Rows) > 0 && strings.HasPrefix(place, "Table") {
+				tables = append([]*figures.Table{answers}, tables...)
+			}
 		}
-		text = strings.TrimRight(string(brief), "\n")
+		var all bytes.Buffer
+		for _, t := range tables {
+			said, err := figures.Bytes(t, "txt")
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&all, "%s\n", said)
+		}
+		text = strings.TrimRight(all.String(), "\n")
 	}
 	return a.Print(map[string]any{"provenance": l.Provenance, "files": files,
 		"entries": slice.Map(entries, jsonEntry)}, text)
