@@ -18,11 +18,10 @@ type Group struct {
 // Contents lists all notebooks but the contents page itself, in reading order. index.ipynb and the navigation of each
 // page are made from it: go test ./notebooks -run Contents -regen.
 var Contents = []Group{
-	{"Start here", "Five pages that show what this is about.", []Page{
+	{"Start here", "Three pages that show what this is about.", []Page{
 		{"start", "Start", "What a loss does to embeddings, as a picture; your own rule; a first training.", "matrices"},
 		{"playground", "Playground", "Change a rule by slider; see weights, motion and gradient matrix at once.", ""},
 		{"figure1", "Figure 1", "From loss to gradient: the framework on a real batch.", ""},
-		{"table2", "Table 2", "Four directions trained on two data sets, beside the paper's numbers.", ""},
 	}},
 	{"Understand", "The parts of a gradient, and what they do.", []Page{
 		{"equations", "Equations", "All 19, as printed: computed by the library and by hand, drawn, with the code.",
@@ -31,9 +30,9 @@ var Contents = []Group{
 		{"figure2", "Figure 2", "The directions, and how much of each turns the embedding.", ""},
 		{"figure3", "Figure 3", "Triplet weights, and where the masks sc1 and sc2 let the positive pair act.", ""},
 		{"losses", "Losses", "Nineteen published losses taken apart, in the paper's terms.", ""},
-		{"run", "Inside a run", "What a run finds and what it misses, and two runs side by side.", ""},
 	}},
-	{"Reproduce", "The paper's other tables and figures, in its order.", []Page{
+	{"Reproduce", "The paper's results in its order, each with what the paper says of it and whether it holds.", []Page{
+		{"table2", "Table 2", "Four directions trained on two data sets, beside the paper's numbers.", ""},
 		{"table3", "Table 3", "Six pair weights, each with two directions, trained on both sets.", ""},
 		{"figure4", "Figure 4", "How near the nearest positive and the nearest negative are over a test set.", ""},
 		{"table4", "Table 4", "Seven triplet weights, each with two pair weights, trained on both sets.", ""},
@@ -47,6 +46,7 @@ var Contents = []Group{
 		{"ledger", "Ledger", "Each printed number, figure and sentence of the paper, with one verdict.", ""},
 	}},
 	{"Go beyond", "What the paper left open, and larger machines.", []Page{
+		{"run", "Inside a run", "What a run finds and what it misses, and two runs side by side.", ""},
 		{"grid", "The full grid", "All combinations of direction, pair weight and triplet weight.", ""},
 		{"exchange", "Exchange", "A part of one loss put into another.", ""},
 		{"search", "Search", "Rules, rates and schedules searched on held-out training classes.", ""},
