@@ -7,12 +7,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/gradient-surgery/dml/notebooks/nb"
 )
 
 // TestEquations sees that each of the paper's 19 numbered equations has its place: the formula, numbers of the library
-// beside those by hand, a picture, and the line of code.
+// beside those by hand, a picture, and the code, whose comment names it.
 func TestEquations(t *testing.T) {
 	const numbered = 19
 	raw, err := os.ReadFile("equations.ipynb")
@@ -50,10 +48,20 @@ func TestEquations(t *testing.T) {
 		if !strings.Contains(printed, "by hand") || pictures == 0 {
 			t.Errorf("equation %d: %d pictures and %q", k, pictures, printed)
 		}
-		link := nb.Equation(k)
-		file, _, found := strings.Cut(link, ",")
-		if !found || !strings.Contains(printed, "Code: "+file) {
-			t.Errorf("equation %d is at %s, which is not in %q", k, link, printed)
+		code := regexp.MustCompile("Code: `(\\w+)` in \\[\\w+.go\\]\\((\\S+)\\)").FindStringSubmatch(string(text.Source))
+		if code == nil {
+			t.Fatalf("equation %d has no code", k)
+		}
+		source, err := os.ReadFile(code[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		comment := fmt.Sprintf(`(?s)\b%s\b.*\(Eq\. %d\)`, code[1], k)
+		if code[1] != "Losses" { // A list, whose entries have the comments.
+			comment = fmt.Sprintf(`(?m)^\s*// %s .*\(Eq\. %d\)`, code[1], k)
+		}
+		if !regexp.MustCompile(comment).Match(source) {
+			t.Errorf("equation %d: the comment of %s in %s does not name it", k, code[1], code[2])
 		}
 	}
 	if n["eq20"].Source != "" {

@@ -245,6 +245,12 @@ func Store() string {
 	if dir := os.Getenv("DMLX_STORE"); dir != "" {
 		return dir
 	}
-	root, _ := module()
-	return filepath.Join(root, "runs")
+	for dir, _ := os.Getwd(); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "runs")
+		}
+		if dir == filepath.Dir(dir) {
+			return "runs"
+		}
+	}
 }
