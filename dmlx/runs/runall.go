@@ -88,8 +88,8 @@ func RunAll(
 	return results, len(missing), nil
 }
 
-// do does jobs of one kind, as many at once as the options say, so that the store has their results. Heads that differ
-// only in seed or learning rate are trained side by side, at most 30, whose results are written together. The first
+// do does jobs of one kind, as many at once as the options say, so that the store has their results. Chosen heads that
+// differ only in the seed are trained side by side, at most 30, whose results are written together. The first
 // error stops all of them; it names the spec.
 func (o Options) do(ctx context.Context, choose func() (*train.Trainer, error), store *Store, tasks []task) error {
 	jobs := slice.Map(tasks, func(t task) Job { return t.Job })
@@ -133,8 +133,8 @@ func (o Options) do(ctx context.Context, choose func() (*train.Trainer, error), 
 			number[t.hash] = count
 		}
 		key, s := t.hash, t.Spec
-		if together && (s.Head != "" || s.Model != "" && s.NetworkFile == "") {
-			s.Seed, s.LR = 0, 0
+		if together && s.HeadStart != "" {
+			s.Seed = 0
 			key = string(s.Canonical())
 		}
 		at, known := last[key]

@@ -130,8 +130,17 @@ func (l *lanes) values(paths ...string) (all [][]float32, err error) {
 // set copies the weights of trainings into the graph, which exactly so many may use.
 func (l *lanes) set(sessions []*session) error {
 	for k, s := range sessions {
-		if err := copyVariables(l.weights, s.step.weights, func(p string) string { return lanePath(k, p) }); err != nil {
-			return err
+		for v := range s.step.weights.IterVariables() {
+			if v.Name() == model.RNGStateVariableName {
+				continue
+			}
+			values, err := backbone.Values(v)
+			if err == nil {
+				err = backbone.SetVariable(l.weights, lanePath(k, v.Path()), values, v.Shape().Dimensions, v.Trainable)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

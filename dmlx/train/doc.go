@@ -16,8 +16,8 @@
 //   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
 //
 // model.go trains a network of your own in place of a backbone, and head.go one of package heads, a small one on frozen
-// features. together.go takes the steps of several trainings in one graph, and blocks.go trains heads that are chosen.
-// [Fit] is all of it in one call.
+// features. blocks.go trains heads that are chosen, and together.go takes the steps of
+// several in one graph.
 //
 // devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh.
 //

@@ -57,7 +57,7 @@ func headConfigs(t *testing.T) map[string]Config {
 	return out
 }
 
-// Trainings side by side end with the bits that each has alone, also if they were stopped, on both backends.
+// Trainings together end with the bits that each has alone, also if they were stopped, on both backends.
 func TestTrainTogether(t *testing.T) {
 	data, err := samples.Features("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
 	if err != nil {

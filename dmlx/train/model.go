@@ -42,7 +42,6 @@ type ownModel struct {
 	identity string
 	dim      int
 	paths    []string // Of its variables.
-	random   bool     // Whether a training pass draws random numbers.
 	metadata map[string]string
 
 	// draw sets the initial values in place of the initializers of the variables, if it is not nil.
@@ -192,7 +191,6 @@ func (m *ownModel) probe() (digest string, err error) {
 		outputs := []*Node{x}
 		for v := range store.IterVariables() {
 			if v.Name() == model.RNGStateVariableName {
-				m.random = v.ChangedInGraph(x.Graph())
 				continue
 			}
 			if v.DType() != dtypes.Float32 {
