@@ -20,8 +20,7 @@ type Figure struct {
 	// Photographs tells that the picture has some, so that a dark theme must show its colors as they are.
 	Photographs bool
 
-	panels  func(c draw.Canvas)
-	printed bool // See [Print].
+	panels func(c draw.Canvas)
 }
 
 // Of returns a figure of one plot.
@@ -62,22 +61,6 @@ func Beside(of ...*Figure) *Figure {
 	return out
 }
 
-// Print returns an output for a page that is printed: its text is in Liberation Serif in place of Liberation Sans, and
-// its PDF lacks the provenance, which other formats keep. Tables are as they are.
-func Print(o Output) Output {
-	switch of := o.(type) {
-	case *Figure:
-		out := *of
-		out.printed = true
-		return &out
-	case *Pictures:
-		out := *of
-		out.Figure = Print(of.Figure).(*Figure)
-		return &out
-	}
-	return o
-}
-
 // Still returns the figure itself. Outputs that are interactive as HTML have a figure in them, which they return.
 func (f *Figure) Still() *Figure { return f }
 
@@ -86,9 +69,6 @@ const margin = vg.Length(6)
 
 // Draw draws the figure on a canvas and fills it.
 func (f *Figure) Draw(c draw.Canvas) {
-	if f.printed {
-		c.Canvas = serif{c.Canvas}
-	}
 	fill(c, c.Rectangle, paper)
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	if f.Provenance != "" {

@@ -2,7 +2,6 @@ package figures
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -86,36 +85,6 @@ func TestFittedFormula(t *testing.T) {
 			t.Errorf("in %v: %q", width, got)
 		}
 	}
-}
-
-// A printed picture has serif letters, and its PDF no provenance; tables are as they are.
-func TestPrint(t *testing.T) {
-	t.Parallel()
-	for _, f := range []Output{Of(newPlot("Title", "x", "y"), 150, 150), sheetOf(t)} {
-		for _, format := range f.Formats() {
-			same := bytes.Equal(bytesOf(Bytes(f, format)), bytesOf(Bytes(Print(f), format)))
-			if want := format == "html" && fmt.Sprintf("%T", f) == "*figures.Pictures" || format == "txt"; same != want {
-				t.Errorf("%T as %s is the same: %v", f, format, same)
-			}
-		}
-	}
-	noted := &Figure{Width: 100, Height: 100, Provenance: "preset quick"}
-	if bytes.Equal(bytesOf(Bytes(noted, "pdf")), bytesOf(Bytes(Print(noted), "pdf"))) {
-		t.Error("a printed PDF has its provenance")
-	}
-	if table := new(Table); Print(table) != Output(table) {
-		t.Error("a table is another")
-	}
-}
-
-func sheetOf(t *testing.T) *Pictures {
-	t.Helper()
-	p, err := RetrievalSheet("preset quick", RetrievalRow{Query: tile(0), Class: "a",
-		Hits: []RetrievalHit{{Image: tile(1), Class: "b", Similarity: 0.5, Right: new(bool)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 func bytesOf(data []byte, err error) []byte {

@@ -106,9 +106,6 @@ func TestClassRecall(t *testing.T) {
 	}
 }
 
-// tile is the picture of a point.
-func tile(i int) image.Image { return blob(i%12, i/12) }
-
 func runGroups() []RunGroup {
 	curve := func(epochs int, scale float64) []TrainingEpoch {
 		out := make([]TrainingEpoch, epochs)

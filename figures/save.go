@@ -88,11 +88,6 @@ func (f *Figure) bytes(format string) (data []byte, err error) {
 	case "svg":
 		return f.svg()
 	case "pdf":
-		if f.printed && f.Provenance != "" {
-			plain := *f
-			plain.Provenance, plain.Height = "", f.Height-noteRoom(f.Provenance)
-			f = &plain
-		}
 		return written(upright{vgpdf.New(f.Width, f.height())}, f)
 	default:
 		return f.png(PNGResolution)

@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/plot/font/liberation"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // outlines sets [Markup] and draws it as filled outlines. A font that the reader lacks would shift every label of an
@@ -39,9 +38,6 @@ func (h outlines) Box(s string, f font.Font) (width, height, depth vg.Length) {
 }
 
 func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
-	if isSerif(c) {
-		sty.Font.Variant = "Serif"
-	}
 	lines := h.Lines(s)
 	e := h.Extents(sty.Font)
 	height := e.Height * vg.Length(len(lines)-1) // From the first baseline to the last.
@@ -68,21 +64,6 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	if rotated {
 		c.Pop()
 	}
-}
-
-// serif is a canvas on which text is in Liberation Serif.
-type serif struct{ vg.Canvas }
-
-func isSerif(c vg.Canvas) bool {
-	switch of := c.(type) {
-	case serif:
-		return true
-	case *draw.Canvas:
-		return isSerif(of.Canvas)
-	case draw.Canvas:
-		return isSerif(of.Canvas)
-	}
-	return false
 }
 
 // line is a label after layout: glyphs and bars on a baseline.

@@ -38,7 +38,6 @@ type App struct {
 	Line           *progress.Line // On Stderr.
 
 	ctx    context.Context // Ends when the command is interrupted.
-	print  bool            // See [App.AddStyle].
 	warned sync.Map        // The warnings that were printed.
 
 	opening   sync.Once // Of the backend.

@@ -22,7 +22,7 @@ so that they cannot be shown.`,
 		Example: "  dmlx runs look 077c9a --out pictures/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.CheckStyle(out); err != nil {
+			if err := cli.CheckOutDir(out); err != nil {
 				return err
 			}
 			store, hash, err := a.Find(args[0])
@@ -47,6 +47,5 @@ so that they cannot be shown.`,
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "folder for the pictures, as SVG, PDF and PNG, and those of images as HTML")
-	a.AddStyle(cmd.Flags())
 	return cmd
 }

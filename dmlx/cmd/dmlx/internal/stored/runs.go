@@ -77,7 +77,7 @@ set it is the preset's fine-grained one, and without a preset that of --preset. 
 out classes, are found by their names alone.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: a.WithStore(func(ctx context.Context, store *runs.Store, args []string) error {
-			if err := a.CheckStyle(out); err != nil {
+			if err := cli.CheckOutDir(out); err != nil {
 				return err
 			}
 			hashes, err := selectRuns(a, store, args)
@@ -100,7 +100,6 @@ out classes, are found by their names alone.`,
 	}
 	compare.Flags().StringVar(&out, "out", "",
 		"folder for tables, as Markdown, CSV, LaTeX and HTML, and pictures, as SVG, PDF and PNG")
-	a.AddStyle(compare.Flags())
 	cmd.AddCommand(
 		compare,
 		newLook(a),

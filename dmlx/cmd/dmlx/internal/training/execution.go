@@ -43,7 +43,6 @@ func (x *execution) add(f *pflag.FlagSet) {
 		"test set, for runs show (default: at the end alone)")
 	x.on.flags(f)
 	f.StringVar(&x.out, "out", "", "folder for tables (Markdown, CSV, LaTeX, HTML) and pictures (SVG, PDF, PNG)")
-	x.AddStyle(f)
 }
 
 // check checks the flags, before any work.
@@ -54,7 +53,7 @@ func (x *execution) check() error {
 	if x.Measure < 0 {
 		return cli.Usagef("--measure %d; want a number of epochs, 1 for each", x.Measure)
 	}
-	return cmp.Or(x.on.check(x.flags), x.CheckStyle(x.out))
+	return cmp.Or(x.on.check(x.flags), cli.CheckOutDir(x.out))
 }
 
 // begin opens the store and says where and how the missing runs of a preset are trained. light tells whether the light
