@@ -7,8 +7,8 @@
 // 16 sets all heads have a higher Recall@1 than both the features and these whitened, on 11 sets none has. Counted by
 // pairs these are 282, which are 56.7 %, or 66.4 % without the four isotropic sets, where nothing can be gained. Of the
 // 282 the chosen start alone has 219: 432 of the 497 heads got no training, since none helped on held-out classes. No
-// head is more than 1.7 points below the better of the two. All this holds if test classes vary as training classes do;
-// [Choice.Spread] warns if they do not.
+// head is more than 1.7 points below the better of the two. All this holds if test classes vary as training classes do:
+// where they do not, the features that are shown beside a head are better.
 //
 // block.go has the coordinates in which a chosen head is trained, start.go those of its start, and matrix.go multiplies
 // matrices on a backend.

@@ -414,13 +414,3 @@ func (t *Trainer) References(ctx context.Context, data *samples.Data, heldOut in
 	}
 	return out, nil
 }
-
-// Spread says whether the test classes vary as the training classes by which a start was chosen; see
-// [heads.Choice.Spread]. Every heldOut-th class is no training class; 0 is none.
-func (t *Trainer) Spread(ctx context.Context, data *samples.Data, heldOut int, c *heads.Choice) (*heads.Spread, error) {
-	without, err := samples.HeldOut(data.Train.Labels(), heldOut)
-	if err != nil {
-		return nil, err
-	}
-	return c.Spread(ctx, t.Backend, data, without)
-}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,8 +125,7 @@ func TestTrainHeads(t *testing.T) {
 	}
 }
 
-// The default batch fits ten classes, of which five are tested on, with and without a choice and with classes held out;
-// and a head that was chosen on classes that vary in other directions warns of it.
+// The default batch fits ten classes, of which five are tested on, with and without a choice and with classes held out.
 func TestTrainHeadsOfFewClasses(t *testing.T) {
 	store := atWork(t)
 	x, l := featureFiles(t, "x", 10, 1)
@@ -139,48 +137,6 @@ func TestTrainHeadsOfFewClasses(t *testing.T) {
 		spec := object(t, append(slices.Clone(run), more...)...)["spec"].(map[string]any)
 		if got := fmt.Sprint(spec["classes_per_batch"], " ", spec["images_per_class"]); got != want {
 			t.Errorf("%v: a batch of %s, want %s", more, got, want)
-		}
-	}
-	split := func(name string, seed uint64, strong int) (features, labels string) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		var values []float32
-		var of []int64
-		for c := range 20 {
-			center := [8]float64{}
-			for j := range center {
-				center[j] = random.NormFloat64()
-			}
-			for range 12 {
-				for j := range 8 {
-					noise := 0.3
-					if j/4 == strong {
-						noise = 2
-					}
-					values = append(values, float32(center[j]+noise*random.NormFloat64()))
-				}
-				of = append(of, int64(c)+100*int64(seed))
-			}
-		}
-		dir := t.TempDir()
-		features, labels = filepath.Join(dir, name+".npy"), filepath.Join(dir, name+".labels.npy")
-		if err := npy.WriteInt64(labels, of, len(of)); err != nil {
-			t.Fatal(err)
-		}
-		return write(t, features, values, len(of), 8), labels
-	}
-	x, l = split("x", 1, 0)
-	for strong, warns := range []bool{false, true} {
-		tx, tl := split("tx", 2, strong)
-		args := []string{"train", "--store", store, "--features", x, "--labels", l, "--test-features", tx,
-			"--test-labels", tl, "--rule", "cos/con/con", "--epochs", "1", "--seeds", "1"}
-		spread := object(t, args...)["spread"].(map[string]any)
-		if _, there := spread["warning"]; there != warns {
-			t.Errorf("strong noise in half %d: %v", strong, spread)
-		}
-		args[len(args)-1] = "1-2"
-		code, stdout, stderr := invoke(t, args...)
-		if code != 0 || strings.Contains(stdout, "\nwarning: within a class, test samples vary in other dir") != warns {
-			t.Errorf("%d %s %s", code, stdout, stderr)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
-	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -109,16 +108,13 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results
 	if head != nil {
 		body = head(v) + "\n\n"
 	}
-	references, spread, err := References(ctx, a, store, results)
+	references, err := References(ctx, a, store, results)
 	if err != nil {
 		return err
 	}
 	if references != nil {
 		v["references"] = references
-		body += HeadsText(groups, spread)
-	}
-	if spread != nil {
-		v["spread"] = spread
+		body += HeadsText(groups)
 	}
 	if len(results) <= mostColumns {
 		body += sideBySide(results)
@@ -200,45 +196,35 @@ func sideBySide(results []*runs.Result) string {
 	return text.Table(rows...)
 }
 
-// References measures what the features of runs reach without a head, and whitened, and whether the test classes vary
-// as those by which the start of heads was chosen, which is one for all objectives. It returns nil for runs on images
-// or on several sets of features, and with a warning if the files of the features are gone.
+// References measures what the features of runs reach without a head, and whitened. It returns nil for runs on images or
+// on several sets of features, and with a warning if the files of the features are gone.
 func References(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result,
-) (references []train.Reference, spread *heads.Spread, err error) {
+) ([]train.Reference, error) {
 	first := results[0].Spec
-	var choice *heads.Choice
 	for _, r := range results {
 		if s := r.Spec; !s.HasFeatures() || s.DataDigest != first.DataDigest || s.HeldOut != first.HeldOut {
-			return nil, nil, nil
+			return nil, nil
 		}
-		choice = cmp.Or(choice, r.Head)
 	}
 	data, _, err := runs.TrainingData(first, store.DataOptions)
 	if err != nil {
 		a.Warn("without the features themselves: " + err.Error())
-		return nil, nil, nil
+		return nil, nil
 	}
 	trainer, err := a.Backend()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if spread, err = trainer.Spread(ctx, data, first.HeldOut, choice); err != nil {
-		return nil, nil, err
-	}
-	references, err = trainer.References(ctx, data, first.HeldOut)
-	return references, spread, err
+	return trainer.References(ctx, data, first.HeldOut)
 }
 
-// HeadsText says what was chosen for the heads of groups of runs, a line each, and what may make it wrong.
-func HeadsText(groups [][]*runs.Result, spread *heads.Spread) string {
+// HeadsText says what was chosen for the heads of groups of runs, a line each.
+func HeadsText(groups [][]*runs.Result) string {
 	var out strings.Builder
 	for _, g := range groups {
 		if g[0].Head != nil {
 			fmt.Fprintf(&out, "%s, %s\n", g[0].Spec.Objective, g[0].Head)
 		}
-	}
-	if spread != nil && spread.Warning != "" {
-		fmt.Fprintf(&out, "warning: %s\n", spread.Warning)
 	}
 	return out.String()
 }

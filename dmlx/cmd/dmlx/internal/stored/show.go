@@ -6,7 +6,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
-	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -17,7 +16,6 @@ type Trained struct {
 	*runs.Result
 	Dir        string            `json:"dir"`
 	References []train.Reference `json:"references,omitempty"`
-	Spread     *heads.Spread     `json:"spread,omitempty"`
 }
 
 // ResultText returns a result as text.

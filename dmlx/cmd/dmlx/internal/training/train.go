@@ -217,7 +217,7 @@ func (t *training) compare(ctx context.Context, results []*runs.Result, ran int)
 
 // print prints the only result.
 func (t *training) print(ctx context.Context, results []*runs.Result) error {
-	references, spread, err := stored.References(ctx, t.App, t.store, results)
+	references, err := stored.References(ctx, t.App, t.store, results)
 	if err != nil {
 		return err
 	}
@@ -228,8 +228,8 @@ func (t *training) print(ctx context.Context, results []*runs.Result) error {
 		fmt.Fprintf(&above, "%-17s Recall@1 %.1f   MAP@R %.1f\n", r.Name, 100*r.Recall[1], 100*r.MAPAtR)
 	}
 	if references != nil {
-		above.WriteString(stored.HeadsText([][]*runs.Result{results}, spread))
+		above.WriteString(stored.HeadsText([][]*runs.Result{results}))
 	}
-	return t.Print(stored.Trained{Result: result, Dir: dir, References: references, Spread: spread},
+	return t.Print(stored.Trained{Result: result, Dir: dir, References: references},
 		above.String()+stored.ResultText(result, dir))
 }
