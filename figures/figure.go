@@ -61,9 +61,6 @@ func Beside(of ...*Figure) *Figure {
 	return out
 }
 
-// Still returns the figure itself. Outputs that are interactive as HTML have a figure in them, which they return.
-func (f *Figure) Still() *Figure { return f }
-
 // margin is the free space around the panels.
 const margin = vg.Length(6)
 

@@ -38,7 +38,7 @@ const (
 // RetrievalSheet draws queries, one in each row, with their nearest images and similarities. A right image has a thin
 // blue frame. A wrong one has a thick orange frame with a cross in its corner, and the name of its class below. The
 // paper has no such figure.
-func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) {
+func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Figure, error) {
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("retrieval sheet: no queries; want at least one")
 	}
@@ -69,17 +69,16 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 	if len(rows) > 1 && most <= 5 {
 		columns = 2
 	}
-	p := &Pictures{heads: []Markup{"query", "nearest first, with its similarity"}, Figure: &Figure{
-		Alt: fmt.Sprintf("%d queries with their %d nearest images each", len(rows), most), Provenance: provenance}}
+	f := &Figure{Alt: fmt.Sprintf("%d queries with their %d nearest images each", len(rows), most), Provenance: provenance}
 	if all > 0 {
-		p.Alt += fmt.Sprintf(": %d of %d are of the query's class, and so is the nearest of %d queries", right, all, first)
+		f.Alt += fmt.Sprintf(": %d of %d are of the query's class, and so is the nearest of %d queries", right, all, first)
 	}
-	p.Alt += "."
+	f.Alt += "."
+	p := pictures{heads: []Markup{"query", "nearest first, with its similarity"}}
 	for _, r := range rows {
-		line := []pictured{{image: r.Query, role: "query, " + r.Class, lines: []string{r.Class}}}
+		line := []pictured{{image: r.Query, lines: []string{r.Class}}}
 		for _, h := range r.Hits {
-			k := pictured{image: h.Image, role: "found, " + h.Class, right: h.Right,
-				lines: []string{fmt.Sprintf("%.3f", h.Similarity)}}
+			k := pictured{image: h.Image, right: h.Right, lines: []string{fmt.Sprintf("%.3f", h.Similarity)}}
 			if h.Right == nil || !*h.Right {
 				k.lines = append(k.lines, h.Class)
 			}
@@ -87,7 +86,7 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 		}
 		p.rows = append(p.rows, line)
 	}
-	return p.plan(columns), nil
+	return p.plan(f, columns), nil
 }
 
 // drawThumb draws a picture with its lower left corner at a point. If right is not nil, the frame shows whether the

@@ -490,7 +490,7 @@ func (t *Table) html() []byte {
 			}
 			style := cell + align(t.Columns[j])
 			if k, colored := t.ground(c); colored {
-				style += fmt.Sprintf("background:%s;color:#000;", css(k))
+				style += fmt.Sprintf("background:#%02x%02x%02x;color:#000;", k.R, k.G, k.B)
 			}
 			text := strings.ReplaceAll(HTML(c.markup()), " ± ", "\u00a0±\u00a0") // A number stays on one line.
 			if c.Bold {

@@ -106,7 +106,7 @@ func shortNames(l *runs.Inspection) func(label int64) string {
 }
 
 // Sheet shows queries, given by their indices, with the images found for them; [runs.Spread] picks some.
-func (v *View) Sheet(queries []int) (*figures.Pictures, error) {
+func (v *View) Sheet(queries []int) (*figures.Figure, error) {
 	l, found := v.Inspection, v.Found
 	items, name := l.Items(), shortNames(l)
 	var rows []figures.RetrievalRow

@@ -46,8 +46,8 @@ import (
 // an unknown number before anything is displayed.
 func Show(o figures.Output, caption ...string) {
 	words := ""
-	if p, ok := o.(picture); ok {
-		words = p.Still().Alt
+	if f, ok := o.(*figures.Figure); ok {
+		words = f.Alt
 	}
 	text, err := captioned(caption, words)
 	Check(err)
@@ -61,9 +61,6 @@ func Show(o figures.Output, caption ...string) {
 func Caption(caption ...string) {
 	say(Must(captioned(caption, "")))
 }
-
-// picture is a figure, or an output that has one as its still.
-type picture interface{ Still() *figures.Figure }
 
 // captioned returns a caption as Markdown, empty without one. words are the picture in words.
 func captioned(caption []string, words string) (string, error) {
@@ -155,8 +152,7 @@ func show(o figures.Output) error {
 // formats returns an output in the formats that front ends and converters choose from, with the metadata of a picture:
 // its width in CSS pixels and its description.
 func formats(o figures.Output) (data bundle, metadata map[string]any, err error) {
-	if p, ok := o.(picture); ok {
-		f := p.Still()
+	if f, ok := o.(*figures.Figure); ok {
 		kind, content, err := encoded(f)
 		if err != nil {
 			return nil, nil, err

@@ -37,7 +37,7 @@ func TestLookIntoRuns(t *testing.T) {
 			t.Errorf("%s: %v", f, err)
 		}
 	}
-	for _, name := range []string{"look-" + runs[2] + "-neighbours.html", "look-" + runs[2] + "-neighbours.png",
+	for _, name := range []string{"look-" + runs[2] + "-neighbours.svg", "look-" + runs[2] + "-neighbours.png",
 		"compare-curves.pdf", "compare-tests.tex"} {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)

@@ -45,7 +45,7 @@ func TestOutputs(t *testing.T) {
 		"embed --out":               {"embed --images . --weights IN --out OUT --names n --labels l.npy", in},
 		"embed --names":             {"embed --images . --weights IN --out o.npy --names OUT --labels l.npy", in},
 		"embed --labels":            {"embed --images . --weights IN --out o.npy --names n --labels OUT.txt", ""},
-		"gallery query --html":      {"gallery query G photo.jpg --html OUT", filepath.Join(index, "rows.names.txt")},
+		"gallery query --out":       {"gallery query G photo.jpg --out OUT", filepath.Join(index, "rows.names.txt")},
 		"weights onnx --out":        {"weights onnx x --arch IN --out OUT", in},
 		"gradient --out":            {"gradient --embeddings IN --labels IN --rule ours --out OUT", in},
 		"gradient --triplets":       {"gradient --embeddings IN --labels IN --rule ours --triplets OUT", in},

@@ -43,7 +43,7 @@ func NewGallery(a *cli.App) *cobra.Command {
 		Use:   "gallery",
 		Short: "Search a folder of images by an image",
 		Example: "  dmlx gallery index --weights pretrained --features gap --images photos --out G\n" +
-			"  dmlx gallery query G photo.jpg --k 10 --html found.html",
+			"  dmlx gallery query G photo.jpg --k 10 --out found.png",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -167,16 +167,16 @@ type galleryAnswer struct {
 
 func newGalleryQuery(a *cli.App) *cobra.Command {
 	var k int
-	var page, features string
+	var out, features string
 	cmd := &cobra.Command{
 		Use:   "query G PHOTO...",
 		Short: "Find the images or rows of an index that are nearest to photographs or features",
 		Long: `Embed photographs by the network of an index, and find the k nearest images by cosine similarity. All images
-are compared, so that the result is exact. --html writes a page with small pictures, which needs no other file.
+are compared, so that the result is exact. --out draws the photographs and what they found.
 
 --features Q.npy takes the rows [n, F] of a file instead of photographs: features if the index was embedded by a head,
 else embeddings.`,
-		Example: "  dmlx gallery query G photo.jpg --k 10 --html found.html\n  dmlx gallery query G --features Q.npy",
+		Example: "  dmlx gallery query G photo.jpg --k 10 --out found.png\n  dmlx gallery query G --features Q.npy",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			dir, queries := args[0], args[1:]
@@ -191,8 +191,11 @@ else embeddings.`,
 			for _, file := range own {
 				read = append(read, filepath.Join(dir, file.Name()))
 			}
-			if err := cli.CheckOut(read, page); err != nil {
+			if err := cli.CheckOut(read, out); err != nil {
 				return err
+			}
+			if f := strings.TrimPrefix(filepath.Ext(out), "."); out != "" && !slices.Contains(new(figures.Figure).Formats(), f) {
+				return cli.Usagef("--out %s: want a file that ends in .svg, .png or .pdf", out)
 			}
 			x, names, err := openGallery(dir)
 			if err != nil {
@@ -253,19 +256,19 @@ else embeddings.`,
 				}
 				answers = append(answers, one)
 			}
-			if page != "" {
-				if err := writePage(page, dir, answers); err != nil {
+			if out != "" {
+				if err := drawAnswers(out, dir, answers); err != nil {
 					return err
 				}
-				fmt.Fprintf(&text, "the page is %s\n", page)
+				fmt.Fprintf(&text, "the picture is %s\n", out)
 			}
-			return a.Print(map[string]any{"answers": answers, "images": x.Len(), "page": page},
+			return a.Print(map[string]any{"answers": answers, "images": x.Len(), "out": out},
 				strings.TrimSuffix(text.String(), "\n"))
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&k, "k", 10, "images to find, or all if there are fewer")
-	f.StringVar(&page, "html", "", "page with small pictures to write")
+	f.StringVar(&out, "out", "", "picture to write: .svg, .png or .pdf")
 	f.StringVar(&features, "features", "", "rows [n, F] to search for instead of photographs (.npy)")
 	return cmd
 }
@@ -324,13 +327,13 @@ func openGallery(dir string) (*retrieval.Index, []string, error) {
 	return x, names, nil
 }
 
-// writePage writes a page of queries with what they found in the gallery dir.
-func writePage(path, dir string, answers []galleryAnswer) error {
+// drawAnswers draws queries with what they found in the gallery dir, under the names of their files.
+func drawAnswers(path, dir string, answers []galleryAnswer) error {
 	var rows []figures.RetrievalRow
 	for _, q := range answers {
-		row := figures.RetrievalRow{Query: thumbnail(q.Query), Class: q.Query}
+		row := figures.RetrievalRow{Query: thumbnail(q.Query), Class: filepath.Base(q.Query)}
 		for _, hit := range q.Found {
-			row.Hits = append(row.Hits, figures.RetrievalHit{Image: thumbnail(hit.Path), Class: hit.Path,
+			row.Hits = append(row.Hits, figures.RetrievalHit{Image: thumbnail(hit.Path), Class: filepath.Base(hit.Path),
 				Similarity: float64(hit.Similarity)})
 		}
 		rows = append(rows, row)
@@ -339,12 +342,7 @@ func writePage(path, dir string, answers []galleryAnswer) error {
 	if err != nil {
 		return err
 	}
-	body, err := figures.Bytes(sheet, "html")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(path, append([]byte("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"+
-		"<title>Nearest images</title>\n"), body...), 0o644)
+	return figures.Save(sheet, path)
 }
 
 // thumbnail returns a small picture of a file; of one that is no image it is gray.

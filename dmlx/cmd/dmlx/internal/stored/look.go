@@ -16,9 +16,8 @@ func newLook(a *cli.App) *cobra.Command {
 		Use:   "look RUN",
 		Short: "Show the retrieval of a run: queries and their neighbors, recall by class",
 		Long: `Show the retrieval of a finished run on its test images: queries with their nearest neighbors, failed queries,
-and recall by class. The command prints a description of each; --out writes the pictures to a
-folder, those of images also as HTML pages. RUN is the run's name or its first digits. Bundled runs have no embeddings,
-so that they cannot be shown.`,
+and recall by class. The command prints a description of each; --out writes the pictures to a folder. RUN is the run's
+name or its first digits. Bundled runs have no embeddings, so that they cannot be shown.`,
 		Example: "  dmlx runs look 077c9a --out pictures/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,6 +45,6 @@ so that they cannot be shown.`,
 			return a.Print(v, text+cli.FilesText(files))
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "folder for the pictures, as SVG, PDF and PNG, and those of images as HTML")
+	cmd.Flags().StringVar(&out, "out", "", "folder for the pictures, as SVG, PDF and PNG")
 	return cmd
 }
