@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"path/filepath"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -102,6 +101,38 @@ func ExampleConfig() {
 	// classes per batch is 0, must be at least 1
 }
 
+// Features that any network has computed get a linear head, trained by a rule, in one call.
+func ExampleFit() {
+	// Six classes of five points in seven dimensions, each around a corner.
+	classes := func(first int64) *samples.Array {
+		a := &samples.Array{Dims: []int{7}}
+		for c := range int64(6) {
+			for i := range 5 {
+				for j := range 7 {
+					value := float32(i*j%3) / 4
+					if (first+c)>>j&1 == 1 {
+						value += 2
+					}
+					a.Values = append(a.Values, value)
+				}
+				a.Classes = append(a.Classes, first+c)
+			}
+		}
+		return a
+	}
+	data, err := samples.Features("corners", classes(1), classes(9))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fitted, err := train.Fit(context.Background(), data, train.Config{Dim: 4, Epochs: 2}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s by %s: %d queries, %d dimensions, Recall@1 above 0.9: %v\n", fitted.Config.Head, fitted.Config.Rule,
+		fitted.Queries, fitted.Test.Dim, fitted.Recall[1] > 0.9)
+	// Output: linear by cos/con/con: 30 queries, 4 dimensions, Recall@1 above 0.9: true
+}
+
 // must returns a value, or ends the program with its error.
 func must[T any](value T, err error) T {
 	if err != nil {
@@ -117,12 +148,8 @@ func ExampleTrainer_Embed() {
 	defer trainer.Close()
 	set := must(datasets.Open("minicar", datasets.Options{Size: 16, TrainClasses: 4, TestClasses: 3})) // Or a folder.
 	data := samples.Images(set)
-	dir := must(os.MkdirTemp("", "train"))
-	defer func() { _ = os.RemoveAll(dir) }()
-	must(trainer.Train(ctx, train.Training{Config: tiny, ID: "example", Data: data, Dir: dir}))
-	checkpoint := must(train.ReadCheckpoint(dir))
-	weights := must(os.ReadFile(filepath.Join(dir, train.CheckpointDir, checkpoint.Weights)))
-	photos := must(trainer.Embed(ctx, tiny, weights, data, data.Test, nil))
+	fitted := must(train.Fit(ctx, data, tiny, nil))
+	photos := must(trainer.Embed(ctx, fitted.Config, fitted.Weights, data, data.Test, nil))
 
 	index := must(retrieval.NewIndex(photos))
 	found := must(index.Search(ctx, nil, photos.Values[:photos.Dim], 3))
