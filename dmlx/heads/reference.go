@@ -2,10 +2,8 @@ package heads
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
 
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
@@ -57,20 +55,4 @@ func (s headStart) embeddings(a *algebra, of samples.Split) (*retrieval.Embeddin
 	}
 	z := s.apply(a, rows.matrix)
 	return &retrieval.Embeddings{Values: z.values, Dim: z.cols, Labels: rows.labels}, err
-}
-
-// FeatureRecall returns Recall@1 of the test set by its features as they are, vectors of float32.
-func FeatureRecall(ctx context.Context, b compute.Backend, d *samples.Data) (float64, error) {
-	if shape := d.Test.Shape(); shape.Rank() != 1 || shape.DType != dtypes.Float32 {
-		return 0, fmt.Errorf("%s: samples are %s: want vectors of float32", d.Name, shape)
-	}
-	r, err := headStart{}.testSet(nil, d)
-	if err != nil {
-		return 0, err
-	}
-	m, err := retrieval.Evaluate(ctx, b, r.Queries, r.Gallery, []int{1})
-	if err != nil {
-		return 0, fmt.Errorf("test set of %s: %w", d.Name, err)
-	}
-	return m.Recall[1], nil
 }

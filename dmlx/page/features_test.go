@@ -22,6 +22,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/page/internal/engine"
 	"github.com/gradient-surgery/dml/dmlx/pretrain"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -95,10 +96,15 @@ func TestFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recall, err := heads.FeatureRecall(t.Context(), b, data)
+	references, err := heads.References(t.Context(), b, data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	measured, err := retrieval.Evaluate(t.Context(), b, references[0].Queries, nil, []int{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recall := measured.Recall[1]
 	if *regen {
 		head, err := json.Marshal(engine.FeaturesHeader{Data: data.Name, Scale: data.Scale, Shift: data.Shift,
 			Train: data.Train.Labels(), Test: data.Test.Labels(), Recall: recall})

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -79,9 +79,11 @@ func TestChosenHead(t *testing.T) {
 	if len(references) != 2 || !(references[1].Recall[1] > references[0].Recall[1]+0.1) {
 		t.Fatalf("whitening should help these features: %+v", references)
 	}
-	if recall, err := heads.FeatureRecall(t.Context(), trainer.Backend, data); err != nil ||
-		math.Abs(recall-references[0].Recall[1]) > 1e-9 {
-		t.Errorf("features: %g, %v, want %g", references[0].Recall[1], err, recall)
+	test := data.Test.(*samples.Array)
+	plain, err := retrieval.Evaluate(t.Context(), trainer.Backend,
+		&retrieval.Embeddings{Values: test.Values, Dim: test.Dims[0], Labels: test.Classes}, nil, []int{1})
+	if err != nil || math.Abs(plain.Recall[1]-references[0].Recall[1]) > 1e-9 {
+		t.Errorf("features: %g, %v, want %+v", references[0].Recall[1], err, plain)
 	}
 	for _, loss := range []string{"", "ms", "proxy-nca", "soft-triple"} {
 		config := chosenConfig(t, 24, loss)
@@ -166,10 +168,11 @@ func TestChosenHeadKeepsFeatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		features, err := heads.FeatureRecall(t.Context(), trainer.Backend, data)
+		references, err := trainer.References(t.Context(), data, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
+		features := references[0].Recall[1]
 		text := out.Head.String()
 		if math.Abs(out.Recall[1]-features) > 0.02 || classes == 3 && !strings.Contains(text, want) {
 			t.Errorf("%d classes: Recall@1 %g, features %g; %s", classes, out.Recall[1], features, text)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -220,9 +219,6 @@ func TestRecallDuringTraining(t *testing.T) {
 		if !slices.Equal(sums[:2], sums[2:]) {
 			t.Error("measuring changes the training")
 		}
-	}
-	if recall, err := heads.FeatureRecall(t.Context(), c.Backend, data); err != nil || !(recall > 0.5) || recall > 1 {
-		t.Errorf("the features themselves: %g, %v", recall, err)
 	}
 }
 
