@@ -17,7 +17,7 @@
 //
 // model.go trains a network of your own in place of a backbone, and head.go one of package heads, a small one on frozen
 // features. blocks.go trains heads that are chosen, and together.go takes the steps of
-// several in one graph.
+// several in one graph. [Fit] is all of it in one call.
 //
 // devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh.
 //
