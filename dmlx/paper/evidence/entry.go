@@ -209,13 +209,16 @@ func Answers(entries []Entry, provenance string, places ...string) *figures.Tabl
 			row = append([]figures.Cell{figures.Text(e.What), figures.Text(e.Asks), own},
 				slices.Repeat([]figures.Cell{figures.Text("–")}, len(of)+1)...)
 			row[len(row)-1].Text = ""
+			if e.PaperEffect != "" {
+				row[len(row)-1].Text = "Its own numbers: " + restsOn(e.PaperEffect, e.PaperFinding.Decided, "") + "."
+			}
 			rows[e.What+e.Asks], said[e.PaperFinding.Verdict] = row, true
 			t.Rows = append(t.Rows, row)
 		}
 		if at := slices.Index(of, e.Setting); at >= 0 {
 			row[3+at], said[e.Verdict] = e.Verdict.Cell(), true
 			by := &row[len(row)-1].Text
-			*by = strings.TrimSpace(fmt.Sprintf("%s %s: %s.", *by, e.Setting, e.reason()))
+			*by = strings.TrimSpace(fmt.Sprintf("%s In %s: %s.", *by, e.Setting, restsOn(e.OurEffect, e.Decided, e.Why)))
 		}
 	}
 	for _, m := range Meanings {
@@ -223,9 +226,19 @@ func Answers(entries []Entry, provenance string, places ...string) *figures.Tabl
 			t.Notes = append(t.Notes, fmt.Sprintf("%s: %s.", m.Verdict, m.Says))
 		}
 	}
-	t.Notes = append(t.Notes, "Decided by: the cell with its interval in points, corrected for the number of tests; where "+
-		"it is undecided, how many times the seeds would decide it, if the differences stay.")
+	t.Notes = append(t.Notes, "Decided by: how many cells hold, and the one that decided, with its 95 % interval in "+
+		"points, corrected for the number of tests; then how many times the seeds would decide what is left, if the "+
+		"differences stay. A cell is a difference of two rules, direction/pair weight/triplet weight.")
+	slices.SortStableFunc(t.Rows, func(a, b []figures.Cell) int { return cmp.Compare(unjudged(a), unjudged(b)) })
 	return t
+}
+
+// unjudged is 1 for a row of answers about which no runs say anything, which stands behind the others.
+func unjudged(row []figures.Cell) int {
+	if slices.ContainsFunc(row[3:len(row)-1], func(c figures.Cell) bool { return c.Text != "–" }) {
+		return 0
+	}
+	return 1
 }
 
 // isAbout reports whether an entry is a sentence about a place of the paper.
@@ -235,13 +248,14 @@ func (e Entry) isAbout(place string) bool {
 		func(table int) bool { return strconv.Itoa(table) == n }))
 }
 
-// reason says what the verdict on runs rests on.
-func (e Entry) reason() figures.Markup {
-	why, _ := strings.CutSuffix(e.Why, " would decide, if the differences stay")
-	if d := e.Decided; d.Tests > 0 {
-		return fmt.Sprintf("%s %v", d.Cell, d.Difference) + strings.TrimSuffix("; "+why, "; ")
+// restsOn says what a verdict rests on, from the differences of all cells as text and the cell that decides.
+func restsOn(effect figures.Markup, by Decision, why figures.Markup) figures.Markup {
+	why = strings.TrimSuffix(why, ", if the differences stay")
+	if by.Cell == "" {
+		return strings.TrimSuffix(cmp.Or(why, effect), ".")
 	}
-	return cmp.Or(why, e.OurEffect)
+	count := effect[:max(strings.IndexAny(effect+";", ";:"), 0)]
+	return fmt.Sprintf("%s: %s %v", count, by.Cell, by.Difference) + strings.TrimSuffix("; "+why, "; ")
 }
 
 // Summary returns the table of the number of verdicts by setting and place.
