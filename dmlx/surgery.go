@@ -222,8 +222,8 @@ func Surgery(embeddings, labels *Node, r Rule) (f *Node, c *Composed) {
 	return SurgeryMined(embeddings, labels, r, nil)
 }
 
-// SurgeryMined is [Surgery] of the triplets that mine chooses, as the Mine of a miner does (package miners), in place of
-// EPHN's, which are those of nil. It panics, as code that builds graphs does, if mine does not choose triplets.
+// SurgeryMined is [Surgery] of the triplets that mine chooses, as the Mine of a miner does (package miners), in place
+// of EPHN's, which are those of nil. It panics, as code that builds graphs does, if mine does not choose triplets.
 func SurgeryMined(embeddings, labels *Node, r Rule, mine func(b *LossBatch) *LossBatch) (f *Node, c *Composed) {
 	if embeddings.Rank() != 2 || embeddings.DType() != dtypes.Float32 {
 		exceptions.Panicf("rule %s: the embeddings are %s; want float32 [B, D]: convert them in the model by "+

@@ -153,8 +153,8 @@ func (w Weights) Implied(euclidean bool) (Implied, error) {
 // String says how far the loss falls from a hard triplet to an easy one, or where there is none.
 func (l Implied) String() string {
 	if l.L == nil {
-		return fmt.Sprintf("no loss L(S_ap, S_an) of a triplet alone has these weights: its mixed derivatives by T P- and by "+
-			"T P+ would differ, by up to %.3g at S_ap = %.3g, S_an = %.3g", math.Abs(l.Curl), l.Sap, l.San)
+		return fmt.Sprintf("no loss L(S_ap, S_an) of a triplet alone has these weights: its mixed derivatives by T P- and "+
+			"by T P+ would differ, by up to %.3g at S_ap = %.3g, S_an = %.3g", math.Abs(l.Curl), l.Sap, l.San)
 	}
 	const low, high = 0.125, 0.875
 	return fmt.Sprintf("the loss L(S_ap, S_an) of a triplet alone that has these weights falls by %.3f from (%g, %g) to "+

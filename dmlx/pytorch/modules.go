@@ -35,8 +35,9 @@ var jax = form{module: jaxModule, unit: `def unit(x):  # A row too short to have
 
 // gradient is the part of the docstring that says what the gradient is, and check what refuses a bad batch.
 const (
-	gradient = `embeddings are [B, D], labels integers [B]. The gradient at the L2-normalized embeddings f is composed, see Xuan and
-Pless, "Dissecting the impact of different loss functions with gradient surgery". Each anchor a, with its nearest
+	gradient = "embeddings are [B, D], labels integers [B]. The gradient at the L2-normalized embeddings f is " +
+		"composed, see Xuan and\n" +
+		`Pless, "Dissecting the impact of different loss functions with gradient surgery". Each anchor a, with its nearest
 positive p and negative n by S = f f^T, adds T P+ e_p at p, T P- e_n at n and T (P+ e_ap + P- e_an) at a: a `
 	check = `        if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or len(labels) == 0:
             raise ValueError(f"want embeddings [B, D] and labels [B], not {[*embeddings.shape]}, {[*labels.shape]}")`

@@ -63,7 +63,9 @@ func TestBadOptions(t *testing.T) {
 		"is not in canonical form":              func(c *Config) { c.Miner = "easy-positive" },
 		"has no batch normalization":            func(c *Config) { c.Arch, c.Head, c.FreezeBN = "", "linear", FreezeAll },
 		"is all that is trained":                func(c *Config) { c.Arch, c.Head, c.HeadLR = "", "linear", 1 },
-		"the head linear is trained on":         func(c *Config) { c.Arch, c.Head, c.Augment, c.Pad = "", "linear", "flip", 0 },
+		"the head linear is trained on": func(c *Config) {
+			c.Arch, c.Head, c.Augment, c.Pad = "", "linear", "flip", 0
+		},
 	} {
 		c := tinyConfig()
 		spoil(&c)

@@ -15,9 +15,9 @@ import (
 )
 
 // TrainTogether trains several trainings as [Trainer.Train] trains each, and returns their outcomes in the same order.
-// Heads with the same choice (see [heads.Choose]) take their steps side by side, in one compiled graph, a few at a time,
-// which takes less time. The others are trained one after the other. The numbers of a training do not depend on those
-// beside it. Seconds of an outcome are its share of the time.
+// Heads with the same choice (see [heads.Choose]) take their steps side by side, in one compiled graph, a few at a
+// time, which takes less time. The others are trained one after the other. The numbers of a training do not depend on
+// those beside it. Seconds of an outcome are its share of the time.
 func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs []*Outcome, err error) {
 	defer errs.Catch(&err)
 	outs = make([]*Outcome, len(trainings))

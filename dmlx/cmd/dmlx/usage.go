@@ -75,7 +75,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	if instead := formerFlags[name]; instead != "" && cmd.Flags().Lookup("set") != nil { // A command that trains.
 		return cli.Usagef("--%s is gone: %s", name, instead)
 	}
-	if key := strings.ReplaceAll(name, "-", "_"); cmd.Flags().Lookup("set") != nil && slices.Contains(presets.Keys(), key) {
+	key := strings.ReplaceAll(name, "-", "_")
+	if cmd.Flags().Lookup("set") != nil && slices.Contains(presets.Keys(), key) {
 		return cli.Usagef("%w: want --set %s=…", err, key)
 	}
 	var names []string

@@ -70,8 +70,8 @@ type Lab struct {
 	Store string // The run store that notebooks use; "" leaves it to them.
 	// Preset is the preset of the notebooks' runs; "" leaves it to them.
 	Preset string
-	// Browser opens what is served in the user's browser. Jupyter gives it a page of the cache instead of the address, which
-	// has the token: all users of a machine can read the arguments of a process.
+	// Browser opens what is served in the user's browser. Jupyter gives it a page of the cache instead of the address,
+	// which has the token: all users of a machine can read the arguments of a process.
 	Browser bool
 	// XLA tells whether cells have XLA, without which they need SIMD more than the newest Go.
 	XLA bool

@@ -196,8 +196,8 @@ func sideBySide(results []*runs.Result) string {
 	return text.Table(rows...)
 }
 
-// References measures what the features of runs reach without a head, and whitened. It returns nil for runs on images or
-// on several sets of features, and with a warning if the files of the features are gone.
+// References measures what the features of runs reach without a head, and whitened. It returns nil for runs on images
+// or on several sets of features, and with a warning if the files of the features are gone.
 func References(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result,
 ) ([]train.Reference, error) {
 	first := results[0].Spec

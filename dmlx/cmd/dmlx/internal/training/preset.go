@@ -110,8 +110,8 @@ func (s *settingFlags) sets(key string) bool {
 // objectiveFlags are the flags of rules and of losses, each of which may be repeated.
 type objectiveFlags struct{ rules, losses []string }
 
-// parse returns the rules and then the losses, one for each value of a parameter with several: "cos/lin/cir?tau=1,2". It
-// is an error if formulas fail on a batch of random classes.
+// parse returns the rules and then the losses, one for each value of a parameter with several: "cos/lin/cir?tau=1,2".
+// It is an error if formulas fail on a batch of random classes.
 // With labels, one may stand before a rule or loss: "Ours = cos/lin/cir?tau=2".
 func (f objectiveFlags) parse(labels bool) (all []presets.Objective, err error) {
 	for i, row := range slices.Concat(f.rules, f.losses) {
