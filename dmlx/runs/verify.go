@@ -17,8 +17,8 @@ var ErrBusy = errors.New("another process works on the run")
 
 // Verify returns an error that says what is wrong with the directory of a run, whoever wrote it or copied it into the
 // store: a link or a special file, a file that is too large, a spec that does not have the hash of the directory's
-// name, a checksum of the result, its files, the checkpoint or the histograms that does not fit, or embeddings that no
-// run has. Checksums show damage, not forgery: anyone can compute them. It changes nothing, and
+// name, a checksum of the result, its files, the checkpoint or the histograms that does not fit, or measures and
+// embeddings that no run has. Checksums show damage, not forgery: anyone can compute them. It changes nothing, and
 // returns [ErrBusy] while another process works on the run.
 func (s *Store) Verify(hash string) error {
 	unlock, free, err := s.tryLock(hash)
@@ -46,6 +46,9 @@ func (s *Store) Verify(hash string) error {
 	}
 	if r.Spec.Hash() != hash {
 		return fmt.Errorf("contains a %s whose spec has the hash %s", resultFile, r.Spec.Hash())
+	}
+	if err := verifyMeasures(r); err != nil {
+		return fmt.Errorf("%s %w", resultFile, err)
 	}
 	if r.Recall != nil {
 		if _, _, err := s.Embeddings(hash); err != nil {
@@ -84,6 +87,24 @@ func verifyFiles(dir string) error {
 		}
 		if size += info.Size(); info.Size() > maxRun || size > maxRun {
 			return fmt.Errorf("has more than %d bytes: no run has", maxRun)
+		}
+	}
+	return nil
+}
+
+// verifyMeasures returns an error if a measure is not a fraction. JSON has no NaN.
+func verifyMeasures(r *Result) error {
+	measures := map[string]float64{"MAP@R": r.MAPAtR, "R-precision": r.RPrecision, "overlap": r.Overlap,
+		"compact": r.Compact}
+	for k, v := range r.Recall {
+		measures[fmt.Sprintf("Recall@%d", k)] = v
+	}
+	for k, v := range r.HeldOutRecall {
+		measures[fmt.Sprintf("Recall@%d of held-out classes", k)] = v
+	}
+	for name, v := range measures {
+		if v < 0 || v > 1+1e-9 {
+			return fmt.Errorf("has a %s of %g: want a fraction from 0 to 1", name, v)
 		}
 	}
 	return nil

@@ -156,6 +156,10 @@ func TestVerify(t *testing.T) {
 			r.Files["../../../dev/zero"] = "00"
 			return nil
 		}), "which is not an output file of a run"},
+		"no fraction": {finished, reseal(func(r *Result, _ string) error {
+			r.Recall[1] = 1.5
+			return nil
+		}), "Recall@1 of 1.5: want a fraction"},
 		"no embeddings": {finished, reseal(func(r *Result, _ string) error {
 			r.Files = nil
 			return nil
