@@ -207,14 +207,20 @@ func (s *Submission) log(task int) string {
 // ended waits until no task of a job is in the queue.
 func ended(t *testing.T, id string) {
 	t.Helper()
+	gone := 0 // Times in a row: a job that is requeued is in no list for a moment.
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		if err := cluster.Do("hurry"); err != nil {
 			t.Log(err)
 		}
 		out, err := exec.Command("squeue", "--noheader", "--job="+id, "--array").CombinedOutput()
-		if text := strings.TrimSpace(string(out)); text == "" || strings.Contains(text, "Invalid job id") {
-			return
-		} else if err == nil && time.Now().After(deadline) {
+		text := strings.TrimSpace(string(out))
+		if text == "" || strings.Contains(text, "Invalid job id") {
+			if gone++; gone == 5 {
+				return
+			}
+			continue
+		}
+		if gone = 0; err == nil && time.Now().After(deadline) {
 			t.Fatalf("job %s does not end:\n%s", id, text)
 		}
 	}
