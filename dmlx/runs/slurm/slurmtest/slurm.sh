@@ -128,6 +128,8 @@ hurry)
   if sinfo -h -o %T | grep -q drain; then
     scontrol update NodeName="$(hostname -s)" State=RESUME 2>/dev/null || true
   fi
+  # Slurm holds such a job, too ("launch failed requeued held").
+  squeue -h --states=PENDING -o '%A %r' | awk '/held/ { print $1 }' | sort -u | xargs -r -I{} scontrol release {} 2>/dev/null || true
   # Slurm lets a job that it requeued wait for two minutes.
   squeue -h --states=PENDING -o %A | sort -u | xargs -r -I{} scontrol update JobId={} StartTime=now 2>/dev/null || true # One may have begun meanwhile.
   ;;
