@@ -21,24 +21,19 @@ func (s *Store) lockFile(name string) *flock.Flock {
 		flock.SetPermissions(0o666))
 }
 
-// tryLock takes a lock if it is free.
+// tryLock takes a lock if it is free, and creates the folder of the locks.
 func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
 	if err := durable.NoLink(s.Dir, filepath.Join(locksDir, name)); err != nil {
 		return nil, false, err
 	}
 	l := s.lockFile(name)
-	if free, err = l.TryLock(); err != nil {
+	if err = os.MkdirAll(filepath.Dir(l.Path()), 0o777); err == nil {
+		free, err = l.TryLock()
+	}
+	if err != nil {
 		return nil, false, fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	return func() { _ = l.Unlock() }, free, nil
-}
-
-// tryWriteLock is [Store.tryLock] for a process that writes: it creates the folder of the locks.
-func (s *Store) tryWriteLock(name string) (unlock func(), free bool, err error) {
-	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
-		return nil, false, fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return s.tryLock(name)
 }
 
 // lock waits until no other process works on a run, and takes its lock.
@@ -66,7 +61,7 @@ func (s *Store) Locked(name string) (bool, error) {
 }
 
 func (s *Store) waitForLock(ctx context.Context, name, does string) (unlock func(), err error) {
-	unlock, free, err := s.tryWriteLock(name)
+	unlock, free, err := s.tryLock(name)
 	if err != nil || free {
 		return unlock, err
 	}

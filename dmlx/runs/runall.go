@@ -110,7 +110,7 @@ func (o Options) do(ctx context.Context, choose func() (*train.Trainer, error), 
 		}
 		return nil
 	}
-	unlock, _, err := store.tryWriteLock(tasks[0].hash)
+	unlock, _, err := store.tryLock(tasks[0].hash)
 	if err != nil { // The store cannot be written. Told before a backend is opened.
 		return err
 	}

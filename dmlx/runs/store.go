@@ -269,10 +269,11 @@ func (s *Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// Hashes returns the hashes of all runs in order. It includes symbolic links, so that they are reported as unusable.
+// Hashes returns the hashes of all runs in order. It includes symbolic links, so that they are reported as unusable. A
+// store that is not there yet has none.
 func (s *Store) Hashes() ([]string, error) {
 	dirs, err := os.ReadDir(s.Dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var out []string

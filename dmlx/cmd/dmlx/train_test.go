@@ -20,7 +20,7 @@ import (
 func atWork(t *testing.T) (store string) {
 	t.Setenv("GOMLX_BACKEND", "go")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	return filepath.Join(t.TempDir(), "runs")
+	return t.TempDir()
 }
 
 // object reads the one JSON object of a command's standard output.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -16,9 +17,58 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 )
+
+// Every flag that is no text or list of texts says what it wants in words of its own.
+func TestNumbersOfFlags(t *testing.T) {
+	known := []string{"string", "stringArray", "stringSlice", "key=value"}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			err := f.Value.Set("1.5.x")
+			if kind := f.Value.Type(); numbers[kind] == "" && err != nil && strings.Contains(err.Error(), "strconv") {
+				t.Errorf("%s --%s is of type %s: %v", cmd.CommandPath(), f.Name, kind, err)
+			} else if err == nil && !slices.Contains(known, kind) {
+				t.Errorf("%s --%s is of type %s and takes any text", cmd.CommandPath(), f.Name, kind)
+			}
+		})
+		for _, below := range cmd.Commands() {
+			walk(below)
+		}
+	}
+	walk(newRoot(cli.New(t.Context(), io.Discard, io.Discard)))
+}
+
+// A command that reads the store makes none, and one that is named must be there.
+func TestStoresThatAreRead(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "store"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"runs"}, {"runs", "list"}, {"runs", "list", "--csv"}, {"runs", "show", "077c9a"},
+		{"runs", "look", "077c9a", "--out", filepath.Join(dir, "o")}, {"runs", "verify"}, {"runs", "remove", "077c9a"},
+		{"runs", "compare", "077c9a", "1f3b20"}, {"ledger"}, {"reproduce", "table2", "--cached-only"},
+		{"weights", "onnx", "077c9a", "--out", filepath.Join(dir, "n.onnx")}} {
+		code, _, stderr := invoke(t, append(args, "--store", filepath.Join(dir, "stroe"))...)
+		if code != exitFailed || !strings.Contains(stderr, "no such folder; did you mean "+filepath.Join(dir, "store")+"?") {
+			t.Errorf("%q: exit code %d, %s", args, code, stderr)
+		}
+	}
+	if code, _, stderr := invoke(t, "runs", "list", "--store", filepath.Join(dir, "store")); code != 0 {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	t.Setenv("DMLX_STORE", filepath.Join(dir, "none"))
+	if v := object(t, "runs", "list"); len(v["runs"].([]any)) != 0 {
+		t.Error(v)
+	}
+	made, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if all, _ := os.ReadDir(dir); err != nil || len(made) > 0 || len(all) != 1 {
+		t.Errorf("%q, %v in %s, %v", made, all, dir, err)
+	}
+}
 
 // The exit code tells a wrong command line from a command that failed.
 func TestExitCodes(t *testing.T) {
@@ -41,6 +91,9 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"train", "--epochs", "x"}, "dmlx: epochs: x: want a positive whole number\n"},
 		{exitUsage, []string{"train", "--seeds", "-1"}, "want numbers and ranges"},
 		{exitUsage, []string{"train", "--seed", "-1"}, "unknown flag: --seed; did you mean --seeds?"},
+		{exitUsage, []string{"train", "--measure", "1.5"}, `--measure "1.5": want a whole number`},
+		{exitUsage, []string{"train", "--jobs", "99999999999999999999"}, `: want a whole number`},
+		{exitUsage, []string{"runs", "list", "--csv=x"}, `--csv "x": want true or false`},
 		{exitUsage, []string{"train", "--set", "epoch=3"}, "did you mean epochs?"},
 		{exitUsage, []string{"train", "--rule", "cos/con/con", "--rule", "cos/con/con"}, "is given twice"},
 		{exitUsage, []string{"lab", "--preset", "x"}, `"x"`},

@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,6 +25,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -97,7 +100,19 @@ func (a *App) StorePath() string {
 	return "runs"
 }
 
-// Store opens the run store. Its warnings go to standard error.
+// ReadStore is [App.Store] for a command that only reads: it creates nothing, and --store must be there.
+func (a *App) ReadStore() (*runs.Store, error) {
+	dir, err := filepath.Abs(a.StorePath())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && a.StoreDir != "" {
+		return nil, fmt.Errorf("--store %s: no such folder%s", a.StoreDir, errs.NearFolder(dir))
+	}
+	return &runs.Store{Dir: dir, DataOptions: a.DataOptions()}, nil
+}
+
+// Store opens the run store, and creates it. Its warnings go to standard error.
 func (a *App) Store() (*runs.Store, error) {
 	s, err := runs.OpenStore(a.StorePath())
 	if err != nil {
@@ -107,11 +122,11 @@ func (a *App) Store() (*runs.Store, error) {
 	return s, nil
 }
 
-// WithStore returns the function of a command that needs the run store.
-func (a *App) WithStore(run func(ctx context.Context, store *runs.Store, args []string) error) func(*cobra.Command,
-	[]string) error {
+// WithStore returns the function of a command that needs the run store, which open opens.
+func WithStore(open func() (*runs.Store, error), run func(ctx context.Context, store *runs.Store, args []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		store, err := a.Store()
+		store, err := open()
 		if err != nil {
 			return err
 		}
@@ -119,9 +134,9 @@ func (a *App) WithStore(run func(ctx context.Context, store *runs.Store, args []
 	}
 }
 
-// Find opens the run store and finds a run by its name or first digits.
+// Find opens the run store to read it, and finds a run by its name or first digits.
 func (a *App) Find(prefix string) (store *runs.Store, hash string, err error) {
-	if store, err = a.Store(); err == nil {
+	if store, err = a.ReadStore(); err == nil {
 		hash, err = store.Find(prefix)
 	}
 	return store, hash, err

@@ -320,7 +320,7 @@ func trainedNetwork(a *cli.App, arch, name string, raw []byte, features string) 
 			return nil, "", 0, 0, nil
 		}
 		network = file
-		if store, err := a.Store(); err == nil {
+		if store, err := a.ReadStore(); err == nil {
 			if r, err := store.Get(meta["run"]); err == nil {
 				network = r.Spec.NetworkFile
 			}

@@ -17,7 +17,7 @@ func newMake(a *cli.App) *cobra.Command {
 	var task, of int
 	cmd := &cobra.Command{
 		Use: "make", Short: "Train the runs of a task", Hidden: true, Args: cobra.NoArgs,
-		RunE: a.WithStore(func(ctx context.Context, store *runs.Store, _ []string) error {
+		RunE: cli.WithStore(a.Store, func(ctx context.Context, store *runs.Store, _ []string) error {
 			return slurm.Task(ctx, store, jobs, sum, task, of, runs.OpenTrainer, a.Note,
 				func(p runs.Progress) { a.Line.Show("%s", progress.Training(p)) })
 		}),

@@ -29,7 +29,7 @@ func NewRuns(a *cli.App) *cobra.Command {
 of a run or its first digits.`,
 		Example: "  dmlx runs list\n  dmlx runs show 077c9a",
 		Args:    cobra.NoArgs,
-		RunE: a.WithStore(func(_ context.Context, store *runs.Store, _ []string) error {
+		RunE: cli.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, _ []string) error {
 			return listRuns(a, store, false)
 		}),
 	}
@@ -45,7 +45,7 @@ of a run or its first digits.`,
 measure, in percent, with the data set, the rule and its parts, the preset, the learning rate, the seed and the
 setting.`,
 		Args: cobra.NoArgs,
-		RunE: a.WithStore(func(_ context.Context, store *runs.Store, _ []string) error {
+		RunE: cli.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, _ []string) error {
 			if !asCSV {
 				return listRuns(a, store, alsoBundled)
 			}
@@ -76,7 +76,7 @@ presets: the finished runs, also of those bundled with the program, that match o
 set it is the preset's fine-grained one, and without a preset that of --preset. Runs of a sweep or a search, which hold
 out classes, are found by their names alone.`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: a.WithStore(func(ctx context.Context, store *runs.Store, args []string) error {
+		RunE: cli.WithStore(a.ReadStore, func(ctx context.Context, store *runs.Store, args []string) error {
 			if err := cli.CheckOutDir(out); err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ out classes, are found by their names alone.`,
 			Short:   "Delete runs",
 			Example: "  dmlx runs remove 077c9a",
 			Args:    cobra.MinimumNArgs(1),
-			RunE: a.WithStore(func(_ context.Context, store *runs.Store, args []string) error {
+			RunE: cli.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, args []string) error {
 				return removeRuns(a, store, args)
 			}),
 		},

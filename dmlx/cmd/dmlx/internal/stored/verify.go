@@ -28,7 +28,7 @@ there:
 Checksums show damage, not forgery: take runs only from people whom you trust to have trained them. The spec and the
 result of a run on files of your own contain their paths.`,
 		Example: "  dmlx runs verify\n  dmlx runs verify 077c9a --store /shared/runs",
-		RunE: a.WithStore(func(_ context.Context, store *runs.Store, prefixes []string) error {
+		RunE: cli.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, prefixes []string) error {
 			return verifyRuns(a, store, prefixes)
 		}),
 	}

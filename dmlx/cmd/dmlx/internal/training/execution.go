@@ -59,7 +59,11 @@ func (x *execution) check() error {
 // begin opens the store and says where and how the missing runs of a preset are trained. light tells whether the light
 // backend serves them, see [runs.Spec.Light].
 func (x *execution) begin(preset presets.Preset, light bool) (err error) {
-	if x.store, err = x.App.Store(); err != nil {
+	open := x.App.Store
+	if x.CachedOnly {
+		open = x.App.ReadStore
+	}
+	if x.store, err = open(); err != nil {
 		return err
 	}
 	if err := setJobs(&x.Options, x.store, preset); err != nil {
@@ -111,7 +115,7 @@ func NewJob(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "job", Hidden: true, Short: "Train the runs that standard input lists", Args: cobra.NoArgs,
 	}
-	cmd.RunE = a.WithStore(func(ctx context.Context, store *runs.Store, _ []string) error {
+	cmd.RunE = cli.WithStore(a.Store, func(ctx context.Context, store *runs.Store, _ []string) error {
 		return jobs.Serve(ctx, cmd.InOrStdin(), a.Stdout, store, parallel)
 	})
 	cmd.Flags().IntVar(&parallel, "jobs", 1, "runs at a time in this process")

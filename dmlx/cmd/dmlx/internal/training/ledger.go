@@ -71,7 +71,7 @@ func printLedger(ctx context.Context, a *cli.App, f evidence.Filter, out string)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	store, err := a.Store()
+	store, err := a.ReadStore()
 	if err != nil {
 		return err
 	}
