@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,13 @@ func TestLowRankMatrices(t *testing.T) {
 		t.Errorf("%v %s", err, config)
 	}
 	adapter := in("adapter/adapter_model.safetensors")
+	object(t, "weights", "peft", "--store", in("store"), run, "--out", in("adapter"))
+	if all, err := os.ReadDir(in("adapter")); err != nil || len(all) != 2 {
+		t.Errorf("written again: %v, %v", all, err)
+	}
+	if err := errors.Join(os.Mkdir(in("linked"), 0o755), os.Symlink(net, in("linked/adapter_config.json"))); err != nil {
+		t.Fatal(err)
+	}
 	convolutions := strings.Replace(net, "vit_tiny", "efficientnet_lite0", 1)
 	small := filepath.Join("..", "..", "backbone", "testdata", "small.pth")
 	for want, args := range map[string][]string{
@@ -38,6 +46,7 @@ func TestLowRankMatrices(t *testing.T) {
 		"not a safetensors file":                   {"peft", small, "--out", in("A")},
 		"--out is empty":                           {"peft", adapter, "--out", ""},
 		"cannot be a folder":                       {"peft", "--store", in("store"), run, "--out", adapter},
+		"adapter_config.json is a link to":         {"peft", "--store", in("store"), run, "--out", in("linked")},
 	} {
 		code, _, stderr := invoke(t, append([]string{"weights"}, args...)...)
 		if !failed(code) || !strings.Contains(stderr, want) {

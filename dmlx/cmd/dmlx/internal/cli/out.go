@@ -23,13 +23,14 @@ func CheckOut(read []string, paths ...string) error {
 			return Usagef("two outputs have the path %s: want a file for each", path)
 		}
 		if info, err := os.Lstat(path); err == nil {
+			behind, gone := os.Stat(path)
 			switch target, _ := filepath.EvalSymlinks(path); {
-			case info.IsDir():
+			case gone == nil && behind.IsDir():
 				return Usagef("%s is a folder: want the name of a file to write", path)
+			case gone == nil && !behind.Mode().IsRegular():
+				return Usagef("%s is a pipe or a device: want a regular file, or a new one", path)
 			case info.Mode()&fs.ModeSymlink != 0:
 				return Usagef("%s is a link to %s: name the file itself, or a new one", path, cmp.Or(target, "nothing"))
-			case !info.Mode().IsRegular():
-				return Usagef("%s is a pipe or a device: want a regular file, or a new one", path)
 			}
 			for _, source := range read {
 				if of, err := os.Stat(source); err == nil && os.SameFile(of, info) {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -144,27 +143,25 @@ func (f *featureFile) all(ctx context.Context) (all []float32, err error) {
 }
 
 // write writes the rows to a file, and beside it their names, labels and what is said about them, as far as there are
-// any. labels ends in .txt if it is to have the names of the classes; empty paths are those beside the rows. All is
-// written under other names first, and what belongs to the rows that were there before goes before they do, so that
-// rows are never beside names or labels of others. What is not replaced is renamed.
-func (f *featureFile) write(ctx context.Context, a *cli.App, out, names, labels string) (err error) {
+// any; see [files.Together]. labels ends in .txt if it is to have the names of the classes; empty paths are those beside
+// the rows.
+func (f *featureFile) write(ctx context.Context, a *cli.App, out, names, labels string) error {
 	beside := []string{files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)}
 	names, labels = cmp.Or(names, beside[0]), cmp.Or(labels, beside[1])
-	written := []string{out}
-	add := func(path string, write func(path string) error) {
-		if written = append(written, path); err == nil {
-			err = write(path + ".new")
-		}
-	}
-	var failed error
-	err = npy.WriteFloat32Parts(out+".new", []int{f.rows, f.width}, func(yield func([]float32) bool) {
-		for part, err := range f.parts(ctx) {
-			if failed = err; err != nil || !yield(part) {
-				return
+	all := []files.Output{{Path: out, Write: func(path string) (err error) {
+		var failed error
+		err = npy.WriteFloat32Parts(path, []int{f.rows, f.width}, func(yield func([]float32) bool) {
+			for part, err := range f.parts(ctx) {
+				if failed = err; err != nil || !yield(part) {
+					return
+				}
 			}
-		}
-	})
-	err = cmp.Or(failed, err)
+		})
+		return cmp.Or(failed, err)
+	}}}
+	add := func(path string, write func(path string) error) {
+		all = append(all, files.Output{Path: path, Write: write})
+	}
 	if f.names != nil {
 		add(names, func(path string) error { return files.WriteNames(path, f.names) })
 	}
@@ -181,28 +178,5 @@ func (f *featureFile) write(ctx context.Context, a *cli.App, out, names, labels 
 	for _, path := range slices.Sorted(maps.Keys(f.about)) {
 		add(path, func(to string) error { return durable.WriteJSON(to, f.about[path]) })
 	}
-	if err != nil {
-		for _, path := range written {
-			_ = os.Remove(path + ".new") // The error says more than one of these.
-		}
-		return err
-	}
-	for _, old := range append(beside, written[1:]...) {
-		if slices.Contains(written, old) {
-			err = os.Remove(old)
-		} else if now, moved := durable.MoveAside(old, "old"); moved == nil {
-			a.Logf("%s was of other rows: it is %s now", old, filepath.Base(now))
-		} else {
-			err = moved
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	for _, path := range written {
-		if err := os.Rename(path+".new", path); err != nil {
-			return err
-		}
-	}
-	return nil
+	return files.Together(a.Logf, all, beside...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/weights"
@@ -160,10 +161,16 @@ The last layer and weights of train_only are not in it: dmlx weights onnx export
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
-			for file, data := range map[string][]byte{"adapter_model.safetensors": adapter, "adapter_config.json": config} {
-				if err := durable.WriteFile(filepath.Join(out, file), data, 0o644); err != nil {
-					return err
-				}
+			model, about := filepath.Join(out, "adapter_model.safetensors"), filepath.Join(out, "adapter_config.json")
+			write := func(data []byte) func(path string) error {
+				return func(path string) error { return durable.WriteFile(path, data, 0o644) }
+			}
+			if err := cli.CheckOut(nil, model, about); err != nil {
+				return err
+			}
+			if err := files.Together(a.Logf, []files.Output{{Path: model, Write: write(adapter)},
+				{Path: about, Write: write(config)}}); err != nil {
+				return err
 			}
 			return a.Print(map[string]any{"out": out}, fmt.Sprintf("low-rank matrices of %s, in %s", name, out))
 		},

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -83,6 +85,45 @@ func LabelsOf(embeddings, given string) string {
 		}
 	}
 	return given
+}
+
+// Output is a file of a result of several, and what writes it to a path.
+type Output struct {
+	Path  string
+	Write func(path string) error
+}
+
+// Together writes files that belong together, the first of which says nothing true without the others. All are written
+// under other names first, and what belongs to the first file that was there goes before it does, so that it is never
+// beside others'. Files that may stand beside it and are not written are renamed, which logf says.
+func Together(logf func(format string, args ...any), all []Output, beside ...string) error {
+	for i, f := range all {
+		if err := f.Write(f.Path + ".new"); err != nil {
+			for _, f := range all[:i+1] {
+				_ = os.Remove(f.Path + ".new") // The error says more than one of these.
+			}
+			return err
+		}
+	}
+	for _, f := range all[1:] {
+		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		beside = slices.DeleteFunc(beside, func(path string) bool { return path == f.Path })
+	}
+	for _, old := range beside {
+		if now, err := durable.MoveAside(old, "old"); err == nil {
+			logf("%s was of other rows: it is %s now", old, filepath.Base(now))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, f := range all {
+		if err := os.Rename(f.Path+".new", f.Path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Copy copies a file, such as labels.
