@@ -94,8 +94,8 @@ func (r *Raster) scale(dst []uint8, width, height, left, top, size int, by Filte
 	first := rows[0].first
 	last := rows[size-1].first + len(rows[size-1].weights)
 	// Columns first, each rounded to 8 bits, as Pillow does.
-	narrow := make([]uint8, (last-first)*size*3+1) // columnsAtOnce writes a byte too many.
-	for y := first + columnsAtOnce(narrow, r.Pix[3*first*r.Width:], r.Width, last-first, columns); y < last; y++ {
+	narrow := make([]uint8, (last-first)*size*3)
+	for y := first; y < last; y++ {
 		in, out := r.Pix[3*y*r.Width:], narrow[(y-first)*size*3:]
 		for x := range columns {
 			c := &columns[x]
@@ -114,15 +114,14 @@ func (r *Raster) scale(dst []uint8, width, height, left, top, size int, by Filte
 	sums := make([]int32, 3*size)
 	for y := range rows {
 		from, out := narrow[(rows[y].first-first)*3*size:], dst[y*3*size:][:3*size]
-		done := rowAtOnce(out, from, rows[y].weights)
 		clear(sums)
 		for i, w := range rows[y].weights {
-			for x, v := range from[3*size*i+done:][:len(sums)-done] {
+			for x, v := range from[3*size*i:][:len(sums)] {
 				sums[x] += w * int32(v)
 			}
 		}
-		for x := range out[done:] {
-			out[done+x] = round8(sums[x])
+		for x := range out {
+			out[x] = round8(sums[x])
 		}
 	}
 }

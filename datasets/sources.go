@@ -12,10 +12,9 @@ import (
 var (
 	//go:embed datasets.go drawn.go images.go internal/drawn/*.go
 	sources embed.FS
-	//go:embed decode.go resize.go resize_plain.go resize_simd.go
-	//go:embed internal/jpeg/color.go internal/jpeg/huffman.go internal/jpeg/jpeg.go
-	//go:embed internal/jpeg/plain.go internal/jpeg/scan.go internal/jpeg/simd.go internal/jpeg/transform.go
-	//go:embed internal/vectors/go126.go internal/vectors/go127.go
+	//go:embed decode.go resize.go
+	//go:embed internal/jpeg/color.go internal/jpeg/huffman.go internal/jpeg/jpeg.go internal/jpeg/scan.go
+	//go:embed internal/jpeg/transform.go
 	decoders embed.FS
 )
 

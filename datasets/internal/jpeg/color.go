@@ -60,7 +60,7 @@ func fromRGB(out []uint8, rows [][]uint8) {
 
 func fromYCC(out []uint8, rows [][]uint8) {
 	luma, cb, cr := rows[0], rows[1][:len(rows[0])], rows[2][:len(rows[0])]
-	for x := yccAtOnce(out, luma, cb, cr); x < len(luma); x++ {
+	for x := range luma {
 		p := out[3*x : 3*x+3 : 3*x+3]
 		p[0], p[1], p[2] = yccToRGB(luma[x], cb[x], cr[x])
 	}

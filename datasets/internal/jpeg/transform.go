@@ -57,14 +57,6 @@ func (c *component) transform(x, y int, b *block) bool {
 		}
 		return b.beyond < 2*halfWide && uint32(s+halfSample) < 2*halfSample
 	}
-	if within, done := b.transformAtOnce(out, c.stride); done {
-		return within
-	}
-	return b.transformInTurn(out, c.stride)
-}
-
-// transformInTurn is transform column by column, then row by row. Out begins at the block, its rows stride apart.
-func (b *block) transformInTurn(out []uint8, stride int) bool {
 	var between [64]int32
 	beyond := b.beyond
 	const below = 0x0101010101010100 // The rows of the first column but for the first.
@@ -96,7 +88,7 @@ func (b *block) transformInTurn(out []uint8, stride int) bool {
 			s7>>shift
 		samples |= uint32(s0+halfSample) | uint32(s1+halfSample) | uint32(s2+halfSample) | uint32(s3+halfSample) |
 			uint32(s4+halfSample) | uint32(s5+halfSample) | uint32(s6+halfSample) | uint32(s7+halfSample)
-		to := out[row*stride:][:8:8]
+		to := out[row*c.stride:][:8:8]
 		to[0], to[1], to[2], to[3] = clip(s0), clip(s1), clip(s2), clip(s3)
 		to[4], to[5], to[6], to[7] = clip(s4), clip(s5), clip(s6), clip(s7)
 	}
