@@ -190,10 +190,8 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		if slices.Contains([]string{"runs", "lab", "doctor", "weights", "embed", "recall", "gallery", "job"}, cmd.Name()) {
 			a.AddStore(cmd.PersistentFlags())
 		}
-		for _, below := range append(cmd.Commands(), cmd) {
-			if path := below.CommandPath(); path == "dmlx lab" || path == "dmlx runs compare" {
-				a.AddPreset(below.Flags())
-			}
+		if cmd.Name() == "lab" {
+			a.AddPreset(cmd.Flags())
 		}
 	}
 	root.InitDefaultCompletionCmd()

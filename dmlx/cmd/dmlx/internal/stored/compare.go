@@ -9,95 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
-	"github.com/gradient-surgery/dml/dmlx/objectives"
-	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
-
-// selectRuns returns the runs that arguments name: names of runs, and rules, losses, data sets and presets that the
-// others have.
-func selectRuns(a *cli.App, store *runs.Store, args []string) (hashes []string, err error) {
-	var s inspect.Selection
-	entries, err := store.List()
-	if err != nil {
-		return nil, err
-	}
-	isData := func(name string) bool {
-		_, published := datasets.PublishedName(name)
-		return published || slices.Contains(datasets.Names(), name) ||
-			slices.ContainsFunc(entries, func(e runs.Entry) bool { return inspect.IsData(e.Spec, name) })
-	}
-	for _, arg := range args {
-		objective, known := objectiveName(arg, entries)
-		switch {
-		case slices.Contains(presets.Names(), arg) || strings.HasSuffix(arg, ".toml"):
-			p, err := presets.Load(arg)
-			if err != nil {
-				return nil, err
-			}
-			s.Presets = append(s.Presets, p)
-		case isData(arg):
-			s.Data = append(s.Data, arg)
-		case known:
-			s.Objectives = append(s.Objectives, objective)
-		default:
-			hash, err := store.Find(arg)
-			if err != nil {
-				if strings.ContainsAny(arg, "/ ") { // No name of a run.
-					if _, err := objectives.Parse(arg); err != nil {
-						return nil, cli.Usage(err)
-					}
-				}
-				return nil, fmt.Errorf("%w, nor is it a rule, a loss, a data set or a preset", err)
-			}
-			hashes = append(hashes, hash)
-		}
-	}
-	if s.Presets == nil && s.Data == nil && s.Objectives == nil {
-		return hashes, nil
-	}
-	if s.Presets == nil {
-		p, err := presets.Load(cmp.Or(a.Preset, "quick"))
-		if err != nil {
-			return nil, cli.Usage(err)
-		}
-		s.Presets = []presets.Preset{p}
-	}
-	if s.Data == nil {
-		s.Data = []string{s.Presets[0].FineGrained}
-	}
-	selected, err := s.Runs(store)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range selected {
-		if !slices.Contains(hashes, r.Hash) {
-			hashes = append(hashes, r.Hash)
-		}
-	}
-	return hashes, nil
-}
-
-// objectiveName returns a rule or loss as runs name it. The name of a loss without "loss" before it is one unless it is
-// that of a rule.
-func objectiveName(text string, entries []runs.Entry) (name string, known bool) {
-	for _, e := range entries { // A rule of the user's own cannot be parsed.
-		if o := e.Spec.Objective.String(); o == text || strings.HasPrefix(o, text+"#") {
-			return text, true
-		}
-	}
-	o, err := objectives.Parse(text)
-	if err != nil {
-		o, err = objectives.ParseLoss(text)
-	}
-	return o.String(), err == nil
-}
 
 // PrintComparison prints the settings of runs side by side, and the report on them, with its pictures if out names a
 // folder. head, if not nil, adds to the JSON and returns a line that comes before the text.

@@ -62,30 +62,23 @@ setting.`,
 	list.Flags().BoolVar(&alsoBundled, "bundled", false, "list the runs that are bundled with the program, too")
 	list.Flags().BoolVar(&asCSV, "csv", false, "print the measures of finished runs as CSV")
 	compare := &cobra.Command{
-		Use:   "compare RUN|RULE|LOSS|DATA|PRESET…",
-		Short: "Compare runs: their specs, results and, over seeds, the significance of differences",
-		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/\n" +
-			"  dmlx runs compare cos/con/con cos/lin/cir \"loss ms\"\n" +
-			"  dmlx runs compare cos/con/con minicar minishop --preset quick",
+		Use:     "compare RUN RUN…",
+		Short:   "Compare runs: their specs, results and, over seeds, the significance of differences",
+		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/",
 		Long: `Show runs side by side, with the parts of their specs that differ. Runs that differ only in their seed form a
 group. The difference of two groups is tested over seeds, paired if both have the same seeds. --out writes the measures,
 tests and curves, and the difference of the triplet densities on the triplet diagram.
 
-Name a run by its name or first digits, or select runs by rules, losses (as dmlx runs list prints them), data sets and
-presets: the finished runs, also of those bundled with the program, that match one of each kind given. Without a data
-set it is the preset's fine-grained one, and without a preset that of --preset. Runs of a sweep or a search, which hold
-out classes, are found by their names alone.`,
-		Args: cobra.MinimumNArgs(1),
+RUN is the name of a run, or its first digits. To compare rules and losses, give them to dmlx train, with --cached-only
+if no run shall be trained.`,
+		Args: cobra.MinimumNArgs(2),
 		RunE: cli.WithStore(a.ReadStore, func(ctx context.Context, store *runs.Store, args []string) error {
 			if err := cli.CheckOutDir(out); err != nil {
 				return err
 			}
-			hashes, err := selectRuns(a, store, args)
+			hashes, err := findAll(store, args)
 			if err != nil {
-				return err
-			}
-			if len(hashes) < 2 {
-				return fmt.Errorf("there is one such run, %s: want at least two to compare", hashes[0])
+				return fmt.Errorf("%w; dmlx train --rule … --loss … --cached-only compares rules and losses", err)
 			}
 			var results []*runs.Result
 			for _, hash := range hashes {
