@@ -135,4 +135,10 @@ func courseKey(c draw.Canvas, x, y vg.Length, group int, name Markup, room vg.Le
 	write(c, s, x+14, y, fitted(s, name, room))
 }
 
-func trainingColor(i int) color.NRGBA { return flowColors[i%len(flowColors)] }
+// Color and shape both change from one training to the next.
+var (
+	seriesColors = []color.NRGBA{Vermilion, Blue, Green, Orange, Purple, SkyBlue, Black}
+	seriesShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
+)
+
+func trainingColor(i int) color.NRGBA { return seriesColors[i%len(seriesColors)] }

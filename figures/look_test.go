@@ -15,7 +15,7 @@ import (
 // blob returns a picture of a class: a disc in its color, shifted by the variant.
 func blob(class, variant int) image.Image {
 	img := image.NewNRGBA(image.Rect(0, 0, 32, 32))
-	k := flowColors[class%len(flowColors)]
+	k := seriesColors[class%len(seriesColors)]
 	for y := range 32 {
 		for x := range 32 {
 			c := color.NRGBA{uint8(200 + x), uint8(210 + y), 230, 255}
@@ -74,25 +74,6 @@ func TestThumb(t *testing.T) {
 					t.Fatalf("column %d is %v, want %v", x, out.At(x, 31), want)
 				}
 			}
-		}
-	}
-}
-
-func TestClassRecall(t *testing.T) {
-	var classes []ClassScore
-	for i := range 30 {
-		classes = append(classes, ClassScore{fmt.Sprintf("class %d", i), min(16, (i*7)%30), 16})
-	}
-	classes[4].Name = "Mercedes-Benz 300-Class Convertible 1993"
-	f, err := ClassRecall(somewhere, classes)
-	checkGolden(t, "classrecall", f, err)
-	if !strings.Contains(f.Alt, "The worst: class 0 0 of 16, class 13 1 of 16") || classes[0].Name != "class 0" ||
-		classes[1].Found != 7 {
-		t.Error(f.Alt, classes[:2])
-	}
-	for _, bad := range [][]ClassScore{nil, {{"x", 1, 0}}, {{"x", 3, 2}}} {
-		if _, err := ClassRecall("", bad); err == nil {
-			t.Errorf("%v: drawn", bad)
 		}
 	}
 }

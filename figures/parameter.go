@@ -52,7 +52,7 @@ func OverParameter(provenance string, parameter Markup, lines ...ParameterLine) 
 	room := vg.Points(5*float64(longest) + 6)
 	p := newPlot("", parameter, "Recall@1, %")
 	overValues(p, lines, room-4, func(i int) look {
-		return look{color: trainingColor(i), shape: flowShapes[i%len(flowShapes)]}
+		return look{color: trainingColor(i), shape: seriesShapes[i%len(seriesShapes)]}
 	})
 	return &Figure{
 		Width: 330 + room, Height: 230, Provenance: provenance,

@@ -42,8 +42,8 @@ func (g RunGroup) lacking() string {
 // thick line with marks is the mean of a group over seeds. The paper has no such figure. It takes at most seven
 // groups, which have distinct colors, and finite values.
 func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
-	if len(groups) == 0 || len(groups) > len(flowColors) {
-		return nil, fmt.Errorf("curves of runs: %d groups; want 1 to %d", len(groups), len(flowColors))
+	if len(groups) == 0 || len(groups) > len(seriesColors) {
+		return nil, fmt.Errorf("curves of runs: %d groups; want 1 to %d", len(groups), len(seriesColors))
 	}
 	epochs, drawn := 0.0, 0
 	for _, g := range groups {
@@ -109,7 +109,8 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 }
 
 func runGlyph(group int, radius vg.Length) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: trainingColor(group), Radius: radius, Shape: ringed{flowShapes[group%len(flowShapes)]}}
+	shape := ringed{seriesShapes[group%len(seriesShapes)]}
+	return draw.GlyphStyle{Color: trainingColor(group), Radius: radius, Shape: shape}
 }
 
 // runPowers returns the ticks of an axis of base-10 logarithms: whole powers if there are two, else some multiples of

@@ -16,7 +16,7 @@ import (
 )
 
 // Compiled is a rule whose graphs are built once and then run for any embeddings and options: what a slider needs, or
-// many batches. It does what [Rule], [Weights] and [NewFlow] do, on the Go backend with the same bits. There is a graph
+// many batches. It does what [Rule] and [Weights] do, on the Go backend with the same bits. There is a graph
 // for each shape of a batch and each set of switches; the numbers of the options are inputs ([dmlx.Batch].Parameters),
 // but for a rule with a part of the user's own, which may use them as it likes: it has a graph for each set of numbers.
 // The functions of such parts must go on building what they built at first. It is safe for concurrent use. Close frees

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
@@ -22,7 +21,6 @@ type Flow struct {
 	// are valid, and the gradient; and for a loss with proxies, the proxies and their gradient. nil once the flow is
 	// closed.
 	run   func(s FlowState, gradient, gradientP []float32, rate float32) ([]*tensors.Tensor, error)
-	close func()
 	state FlowState
 
 	gradient, gradientP []float32 // At the state.
@@ -40,21 +38,10 @@ type FlowState struct {
 	Violations float64   // The share of them with S_an > S_ap.
 }
 
-// NewFlow begins a flow at the normalized embeddings of a batch. The gradient is the sum over the triplets, whatever
-// Options.Sum says, so that a flow does not slow down as the batch grows. Embeddings that are not finite or have no
-// direction, given triplets, and a part of the rule that fails are errors. The flow is to be closed.
-func NewFlow(b compute.Backend, e Embeddings, r dmlx.Rule) (*Flow, error) {
-	c := once(b, r)
-	f, err := c.Flow(e, r.Options)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	f.close = c.Close
-	return f, nil
-}
-
-// Flow begins a flow of the rule with the given options, as [NewFlow] does. To close it does not close the rule.
+// Flow begins a flow of the rule with the given options at the normalized embeddings of a batch. The gradient is the
+// sum over the triplets, whatever Options.Sum says, so that a flow does not slow down as the batch grows. Embeddings
+// that are not finite or have no direction, given triplets, and a part of the rule that fails are errors. The flow is
+// to be closed, which does not close the rule.
 func (c *Compiled) Flow(e Embeddings, o dmlx.Options) (*Flow, error) {
 	if len(e.Triplets) > 0 {
 		return nil, errors.New("flow: triplets are given, but it mines its own at each step")
@@ -81,8 +68,8 @@ func (c *Compiled) Flow(e Embeddings, o dmlx.Options) (*Flow, error) {
 }
 
 // Flow begins a flow of the loss at the normalized embeddings and proxies. The gradient is the loss's times the number
-// of embeddings, as that of a rule's flow is a sum. To close it does not close the loss. Errors are those of [NewFlow]
-// and [Loss].
+// of embeddings, as that of a rule's flow is a sum. To close it does not close the loss. Errors are those of
+// [Compiled.Flow] and [Loss].
 func (l *CompiledLoss) Flow(e Embeddings, p Proxies) (*Flow, error) {
 	if len(e.Triplets) > 0 {
 		return nil, errors.New("flow: triplets are given, but it mines its own at each step")
@@ -123,7 +110,7 @@ func (l *CompiledLoss) Flow(e Embeddings, p Proxies) (*Flow, error) {
 // newFlow takes no step yet, but normalizes, and finds what fails.
 func newFlow(name string, s FlowState,
 	run func(s FlowState, gradient, gradientP []float32, rate float32) ([]*tensors.Tensor, error)) (*Flow, error) {
-	f := &Flow{name: name, run: run, close: func() {}, state: s, gradient: make([]float32, len(s.F)),
+	f := &Flow{name: name, run: run, state: s, gradient: make([]float32, len(s.F)),
 		gradientP: make([]float32, len(s.P))}
 	if err := f.step(0); err != nil {
 		return nil, fmt.Errorf("flow of %s: %w", name, err)
@@ -138,13 +125,8 @@ func descended(x, gradient, rate *Node) *Node {
 	return dmlx.Normalize(Sub(dmlx.Normalize(x), step))
 }
 
-// Close frees the flow's graph.
-func (f *Flow) Close() {
-	if f.run != nil {
-		f.close()
-		f.run = nil
-	}
-}
+// Close ends the flow: no step follows.
+func (f *Flow) Close() { f.run = nil }
 
 // State is where the embeddings are.
 func (f *Flow) State() FlowState {

@@ -12,12 +12,17 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
+// flowOf begins a flow of a rule by its options.
+func flowOf(b compute.Backend, e Embeddings, r dmlx.Rule) (*Flow, error) {
+	return Compile(b, r).Flow(e, r.Options)
+}
+
 // One step of a flow by hand: f − rate·T·P·e, normalized; see TestUnitCircleByHand.
 func TestFlowStepByHand(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		// Each class has its pair, so that every image is an anchor; e_p = −f_a, e_n = f_a, T = ½.
 		e := circleBatch([]int64{0, 0, 1, 1}, 0, 60, 150, 200)
-		f, err := NewFlow(b, e, dmlx.Rule{})
+		f, err := flowOf(b, e, dmlx.Rule{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +47,7 @@ func TestFlowStepByHand(t *testing.T) {
 
 func TestFlowSeparatesClasses(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
-		f, err := NewFlow(b, random(24, 3, 4, 1), mustParse(t, "cos/lin/cir"))
+		f, err := flowOf(b, random(24, 3, 4, 1), mustParse(t, "cos/lin/cir"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +67,7 @@ func TestFlowBadInput(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		fails := func(what string, e Embeddings, r dmlx.Rule, want string) {
 			t.Helper()
-			f, err := NewFlow(b, e, r)
+			f, err := flowOf(b, e, r)
 			if err == nil {
 				err = f.Advance(3, 0.1)
 				f.Close()
@@ -86,7 +91,7 @@ func TestFlowBadInput(t *testing.T) {
 		fails("a part that panics", e, dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "p",
 			Of: func(b *dmlx.Batch) *Node { panic("not today") }}}, "not today")
 
-		f, err := NewFlow(b, e, nan)
+		f, err := flowOf(b, e, nan)
 		if err != nil {
 			t.Fatal(err)
 		}

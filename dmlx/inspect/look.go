@@ -46,7 +46,7 @@ func See(ctx context.Context, open func() (*train.Trainer, error), store *runs.S
 
 // Look shows how a finished run of the store, given by its hash, sees its test images; see [See]. Parts: "neighbours",
 // queries in equal steps through the test set with the images found for them; "missed", the same for queries whose
-// nearest image is wrong, if there are any; "classes", recall by class.
+// nearest image is wrong, if there are any.
 func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*report.Report,
 	error) {
 	v, err := See(ctx, open, store, hash)
@@ -69,8 +69,6 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 		out, e = v.Sheet(missed)
 		add("missed", out, e)
 	}
-	classes, e := v.ClassRecall()
-	add("classes", classes, e)
 	if err != nil {
 		return nil, err
 	}
@@ -121,13 +119,4 @@ func (v *View) Sheet(queries []int) (*figures.Figure, error) {
 		rows = append(rows, row)
 	}
 	return figures.RetrievalSheet(RunLine(v.Result), rows...)
-}
-
-// ClassRecall draws the share of queries found, class by class.
-func (v *View) ClassRecall() (*figures.Figure, error) {
-	var classes []figures.ClassScore
-	for _, c := range v.Classes(v.Found) {
-		classes = append(classes, figures.ClassScore{Name: c.Name, Found: c.Found, Queries: c.Queries})
-	}
-	return figures.ClassRecall(RunLine(v.Result), classes)
 }

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -144,43 +142,6 @@ func Spread(found []retrieval.Neighbors, n int, missed bool) []int {
 		out[i] = from[(2*i+1)*len(from)/(2*n)]
 	}
 	return out
-}
-
-// ClassRecall is the Recall@1 of the queries of one class.
-type ClassRecall struct {
-	Label   int64
-	Name    string
-	Queries int // Queries that have an item of their class.
-	Found   int // Queries whose nearest item is of their class.
-}
-
-// Recall returns Recall@1 as a fraction.
-func (c ClassRecall) Recall() float64 { return float64(c.Found) / float64(c.Queries) }
-
-// Classes returns the recall of each class, the worst first; ties are in the order of labels. Queries without an item
-// of their class are left out, as in the recall of the run.
-func (l *Inspection) Classes(found []retrieval.Neighbors) []ClassRecall {
-	of := make(map[int64]*ClassRecall)
-	var out []*ClassRecall
-	for i, f := range found {
-		if f.Positive.Index < 0 {
-			continue
-		}
-		label := l.Queries.Labels[i]
-		c := of[label]
-		if c == nil {
-			c = &ClassRecall{Label: label, Name: l.ClassName(label)}
-			of[label], out = c, append(out, c)
-		}
-		c.Queries++
-		if Found(f) {
-			c.Found++
-		}
-	}
-	slices.SortFunc(out, func(a, b *ClassRecall) int {
-		return cmp.Or(cmp.Compare(a.Recall(), b.Recall()), cmp.Compare(a.Label, b.Label))
-	})
-	return slice.Map(out, func(c *ClassRecall) ClassRecall { return *c })
 }
 
 // ClassName returns the name of a class of the test set.

@@ -22,7 +22,7 @@ func TestLookIntoRuns(t *testing.T) {
 	out := t.TempDir()
 	look := object(t, "runs", "look", runs[2][:8], "--out", out, "--store", store)
 	if parts := look["parts"].(map[string]any); look["run"] != runs[2] ||
-		!strings.Contains(parts["classes"].(string), "Recall@1 of each of 8 classes") {
+		!strings.Contains(parts["neighbours"].(string), "queries") {
 		t.Errorf("look: %v", look)
 	}
 	onnx := filepath.Join(out, "net.onnx")

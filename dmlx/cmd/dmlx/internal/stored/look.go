@@ -14,10 +14,10 @@ func newLook(a *cli.App) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "look RUN",
-		Short: "Show the retrieval of a run: queries and their neighbors, recall by class",
-		Long: `Show the retrieval of a finished run on its test images: queries with their nearest neighbors, failed queries,
-and recall by class. The command prints a description of each; --out writes the pictures to a folder. RUN is the run's
-name or its first digits. Bundled runs have no embeddings, so that they cannot be shown.`,
+		Short: "Show the retrieval of a run: queries and their neighbors",
+		Long: `Show the retrieval of a finished run on its test images: queries with their nearest neighbors, and failed
+queries. The command prints a description of each; --out writes the pictures to a folder. RUN is the run's name or its
+first digits. Bundled runs have no embeddings, so that they cannot be shown.`,
 		Example: "  dmlx runs look 077c9a --out pictures/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
