@@ -29,7 +29,7 @@ var Contents = []Group{
 		{"table1", "Table 1", "Losses as rules: the composed gradient against autodiff of the loss itself.", ""},
 		{"figure2", "Figure 2", "The directions, and how much of each turns the embedding.", ""},
 		{"figure3", "Figure 3", "Triplet weights, and where the masks sc1 and sc2 let the positive pair act.", ""},
-		{"losses", "Losses", "Nineteen published losses taken apart, in the paper's terms.", ""},
+		{"losses", "Losses", "Twenty-eight published losses taken apart, in the paper's terms.", ""},
 	}},
 	{"Reproduce", "The paper's results in its order, each with what the paper says of it and whether it holds.", []Page{
 		{"table2", "Table 2", "Four directions trained on two data sets, beside the paper's numbers.", ""},

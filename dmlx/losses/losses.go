@@ -11,7 +11,8 @@
 //
 // All work on L2-normalized embeddings, where a distance is D = √(2−2S). Means are over what has a loss, as
 // pytorch-metric-learning's are, where the paper has a sum; each says so. What a batch lacks, positives, negatives or
-// triplets, contributes zero with a zero gradient. Nothing is allocated that is larger than [B, B] or [B, C].
+// triplets, contributes zero with a zero gradient. Nothing is allocated that is larger than [B, B] or [B, C], but by
+// those of rankings, which compare all pairs of images for each anchor, [B, B, B].
 package losses
 
 import (
@@ -73,12 +74,21 @@ var table = []struct {
 	{aboutBinomial, func() Loss { return NewBinomial() }},
 	{aboutNCA, func() Loss { return NewNCA() }},
 	{aboutSupCon, func() Loss { return NewSupCon() }},
+	{aboutSINCERE, func() Loss { return NewSINCERE() }},
+	{aboutSigLIP, func() Loss { return NewSigLIP() }},
+	{aboutTCM, func() Loss { return NewTCM() }},
+	{aboutSmoothAP, func() Loss { return NewSmoothAP() }},
+	{aboutSupAP, func() Loss { return NewSupAP() }},
+	{aboutRecallAtK, func() Loss { return NewRecallAtK() }},
 	{aboutProxyNCA, func() Loss { return NewProxyNCA() }},
 	{aboutProxyNCAPlus, func() Loss { return NewProxyNCAPlus() }},
 	{aboutProxyAnchor, func() Loss { return NewProxyAnchor() }},
 	{aboutSoftTriple, func() Loss { return NewSoftTriple() }},
 	{aboutNormSoftmax, func() Loss { return NewNormSoftmax() }},
 	{aboutArcFace, func() Loss { return NewArcFace() }},
+	{aboutSubCenter, func() Loss { return NewSubCenter() }},
+	{aboutCosFace, func() Loss { return NewCosFace() }},
+	{aboutPFML, func() Loss { return NewPFML() }},
 }
 
 // All lists the losses, those of pairs and triplets first.

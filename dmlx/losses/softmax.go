@@ -50,21 +50,28 @@ type ArcFace struct {
 func NewArcFace() *ArcFace { return &ArcFace{Margin: 0.5, Gamma: 64} }
 
 func (l *ArcFace) params() []param {
-	inside := func(v float64) bool { return v >= 0 && v < math.Pi }
-	return []param{{name: "margin", at: &l.Margin, ok: inside, want: "an angle from 0 up to π"},
-		{name: "gamma", at: &l.Gamma}}
+	return []param{angle(&l.Margin), {name: "gamma", at: &l.Gamma}}
+}
+
+func angle(at *float64) param {
+	return param{name: "margin", at: at, ok: func(v float64) bool { return v >= 0 && v < math.Pi },
+		want: "an angle from 0 up to π"}
 }
 
 // Of builds the loss.
 func (l *ArcFace) Of(b *dmlx.LossBatch) *Node {
 	needProxies(b, aboutArcFace.Name, 1)
-	sin, cos := math.Sincos(l.Margin)
-	s := b.SP
+	return arcFace(b.SP, b.Own, l.Margin, l.Gamma)
+}
+
+// arcFace is the loss of the similarities s with classes, [B, C], of which each row has one that is its own.
+func arcFace(s, own *Node, margin, gamma float64) *Node {
+	sin, cos := math.Sincos(margin)
 	// At θ = 0 the sine has no slope that float32 knows; it is 0 there, and so is its gradient.
 	height := OneMinus(Square(s))
 	there := GreaterThan(height, Scalar(s.Graph(), s.DType(), 1e-6))
 	sine := Where(there, Sqrt(Where(there, height, OnesLike(height))), ZerosLike(height))
 	turned := Sub(MulScalar(s, cos), MulScalar(sine, sin))
-	turned = Where(GreaterOrEqual(s, Scalar(s.Graph(), s.DType(), -cos)), turned, AddScalar(s, -l.Margin*sin))
-	return crossEntropy(MulScalar(Where(b.Own, turned, s), l.Gamma), b.Own)
+	turned = Where(GreaterOrEqual(s, Scalar(s.Graph(), s.DType(), -cos)), turned, AddScalar(s, -margin*sin))
+	return crossEntropy(MulScalar(Where(own, turned, s), gamma), own)
 }

@@ -30,11 +30,15 @@ func NewSoftTriple() *SoftTriple {
 }
 
 func (l *SoftTriple) params() []param {
-	whole := func(v float64) bool { return v >= 1 && v == float64(int(v)) }
-	return []param{{name: "centers", at: &l.Centers, ok: whole, want: "a whole number, 1 or more"},
-		{name: "lambda", at: &l.Lambda},
+	return []param{centers(&l.Centers), {name: "lambda", at: &l.Lambda},
 		{name: "gamma", at: &l.Gamma, ok: positive, want: "a positive number"}, {name: "delta", at: &l.Delta}, {name: "tau",
 			at: &l.Tau}}
+}
+
+func whole(v float64) bool { return v >= 1 && v == float64(int(v)) }
+
+func centers(at *float64) param {
+	return param{name: "centers", at: at, ok: whole, want: "a whole number, 1 or more"}
 }
 
 func (l *SoftTriple) perClass() int { return int(l.Centers) }
@@ -46,7 +50,7 @@ func (l *SoftTriple) Of(b *dmlx.LossBatch) *Node {
 	n, c := b.SP.Shape().Dimensions[0], b.SP.Shape().Dimensions[1]
 	s := Reshape(b.SP, n, c/k, k)
 	s = ReduceSum(Mul(Softmax(DivScalar(s, l.Gamma), -1), s), -1)
-	own := Reshape(Slice(Reshape(b.Own, n, c/k, k), AxisRange(), AxisRange(), AxisElem(0)), n, c/k)
+	own := byClass(b.Own, k)
 	x := MulScalar(Sub(s, MulScalar(number(own), l.Delta)), l.Lambda)
 	loss := crossEntropy(x, own)
 	if l.Tau == 0 || k == 1 {
@@ -56,6 +60,12 @@ func (l *SoftTriple) Of(b *dmlx.LossBatch) *Node {
 	itself := Equal(graphs.Index(within, 1), graphs.Index(within, 2))
 	spread := ReduceAllSum(graphs.Only(LogicalNot(itself), distance(within))) // Each pair twice.
 	return Add(loss, MulScalar(spread, l.Tau/2/float64(c*(k-1))))
+}
+
+// byClass is own [B, C] for each class with k proxies, [B, C/k].
+func byClass(own *Node, k int) *Node {
+	n, c := own.Shape().Dimensions[0], own.Shape().Dimensions[1]
+	return Reshape(Slice(Reshape(own, n, c/k, k), AxisRange(), AxisRange(), AxisElem(0)), n, c/k)
 }
 
 // crossEntropy of logits x [B, C], of which each row has one that is its own.

@@ -47,6 +47,72 @@ def proxy_nca(x, labels, proxies):
     return (d[own] + torch.logsumexp((-d).masked_fill(own, -math.inf), 1)).mean()
 
 
+def sincere(x, labels):
+    s = similarities(x) / 0.07
+    p, n = pairs(labels)
+    rows = []
+    for a in range(len(labels)):
+        if p[a].any():
+            rows.append(torch.stack([torch.logsumexp(torch.cat([s[a, j][None], s[a][n[a]]]), 0) - s[a, j]
+                                     for j in p[a].nonzero().flatten()]).mean())
+    return torch.stack(rows).mean()
+
+
+def siglip(x, labels):
+    z = 10 * similarities(x) - 10
+    p, n = pairs(labels)
+    return (F.softplus(-z[p]).sum() + F.softplus(z[n]).sum()) / len(labels)
+
+
+def ranking(x, labels, of):
+    """Mean of `of(leads of positives, of negatives)` of each positive over the positives, then over anchors with some."""
+    s = similarities(x)
+    p, n = pairs(labels)
+    rows = []
+    for a in range(len(labels)):
+        own = p[a].nonzero().flatten()
+        if len(own):
+            rows.append(of([(s[a][own[own != j]] - s[a, j], s[a][n[a]] - s[a, j]) for j in own]))
+    return torch.stack(rows).mean()
+
+
+def smooth_ap(x, labels):
+    def loss(leads):
+        ranks = [(1 + (up / 0.01).sigmoid().sum(), (un / 0.01).sigmoid().sum()) for up, un in leads]
+        return 1 - torch.stack([p / (p + n) for p, n in ranks]).mean()
+    return ranking(x, labels, loss)
+
+
+def sup_ap(x, labels):
+    edge = 1 / (1 + math.exp(-5)) + 0.5
+    def above(d):
+        return torch.where(d <= 0, (d / 0.01).sigmoid(), torch.where(d <= 0.05, (d / 0.01).sigmoid() + 0.5, 100 * (d - 0.05) + edge))
+    def loss(leads):
+        ranks = [(1 + (up >= 0).sum(), above(un).sum()) for up, un in leads]
+        return 1 - torch.stack([p / (p + n) for p, n in ranks]).mean()
+    return ranking(x, labels, loss)
+
+
+def recall_at_k(x, labels):
+    def loss(leads):
+        ranks = torch.stack([1 + (torch.cat(d) / 0.01).sigmoid().sum() for d in leads])
+        parts = [(k - ranks).sigmoid().sum().clamp(max=k) / min(k, len(ranks)) for k in (1, 2, 4, 8, 16)]
+        return 1 - torch.stack(parts).mean()
+    return ranking(x, labels, loss)
+
+
+def pfml(x, labels, centers):
+    z = torch.cat([F.normalize(x), F.normalize(centers)])
+    own = torch.cat([labels, torch.arange(len(centers)) // 3])
+    energy = 0
+    for i in range(len(z)):
+        for j in range(len(z)):
+            if i != j:
+                d = (z[i] - z[j]).norm()
+                energy = energy + (-d.clamp(min=0.2) ** -3 if own[i] == own[j] else d.clamp(max=0.2) ** -3)
+    return energy / len(x)
+
+
 def spread(centers, k):
     c = F.normalize(centers).view(-1, k, centers.shape[1])
     total = 0
@@ -82,6 +148,13 @@ PAIRS = {
     "binomial": ("formula", binomial),
     "nca": ("PML", losses.NCALoss()),
     "sup-con": ("PML", losses.SupConLoss()),
+    "sincere": ("formula", sincere),
+    "siglip": ("formula", siglip),
+    "tcm": ("PML", losses.ThresholdConsistentMarginLoss()),
+    "smooth-ap": ("formula", smooth_ap),
+    "smooth-ap?itself": ("PML", losses.SmoothAPLoss()),
+    "sup-ap": ("formula", sup_ap),
+    "recall-at-k": ("formula", recall_at_k),
 }
 
 
@@ -95,6 +168,9 @@ def proxied(classes, dim, proxies, centers):
         "soft-triple?centers=3": ("PML + formula", losses.SoftTripleLoss(classes, dim, centers_per_class=3), centers),
         "norm-softmax": ("PML", losses.NormalizedSoftmaxLoss(classes, dim), proxies),
         "arcface": ("PML", losses.ArcFaceLoss(classes, dim, margin=math.degrees(0.5)), proxies),
+        "sub-arcface": ("PML", losses.SubCenterArcFaceLoss(num_classes=classes, embedding_size=dim, margin=math.degrees(0.5)), centers),
+        "cosface": ("PML", losses.CosFaceLoss(classes, dim), proxies),
+        "pfml?centers=3": ("formula", pfml, centers),
     }
 
 
@@ -102,7 +178,7 @@ def numbers(t):
     return [float(f"{v:.9g}") for v in t.flatten().tolist()]
 
 
-def batch(seed, labels, dim, classes, tight):
+def batch(seed, labels, dim, classes, tight, square=False):
     g = torch.Generator().manual_seed(seed)
     labels = torch.tensor(labels)
     centres = torch.randn(classes, dim, generator=g)
@@ -114,11 +190,13 @@ def batch(seed, labels, dim, classes, tight):
     for name, (whose, loss) in PAIRS.items():
         if "miner" in name and len(miners.MultiSimilarityMiner()(x, labels)[0]) < 2:
             continue  # pytorch-metric-learning takes a single pair of each kind for none.
+        if ("itself" in name) != square:
+            continue
         e = x.clone().requires_grad_()
         value = loss(e, labels)
         value.backward()
         out["losses"].append({"name": name, "peer": whose, "value": value.item(), "gradient": numbers(e.grad)})
-    for name, (whose, loss, p) in proxied(classes, dim, proxies, centers).items():
+    for name, (whose, loss, p) in ({} if square else proxied(classes, dim, proxies, centers)).items():
         e = x.clone().requires_grad_()
         if whose == "formula":
             q = p.clone().requires_grad_()
@@ -142,6 +220,8 @@ fixture = {
         # Two or more of a class, and a class of one: what it has no positive for.
         batch(1, [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4], 6, 5, 0.7),
         batch(2, [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3], 5, 4, 2.5),
+        # For SmoothAPLoss, which takes images per class for classes and a batch for sorted: right where that is so.
+        batch(3, [0, 0, 0, 1, 1, 1, 2, 2, 2], 5, 3, 0.7, square=True),
     ],
 }
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "peer.json"), "w") as f:

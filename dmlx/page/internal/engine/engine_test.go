@@ -77,7 +77,7 @@ func TestEverySubject(t *testing.T) {
 				t.Errorf("%s: %s has %d values; want %d", s, name, got, want)
 			}
 		}
-		if n := c["triplets"].(Object)["count"].(int); n == 0 {
+		if n := c["triplets"].(Object)["count"].(int); n == 0 && s != `"loss":"pfml"` { // It pushes up to D = 0.2.
 			t.Errorf("%s: no triplets", s)
 		}
 		f := ask(t, e, "flow", "{"+s+","+small+`,"frames":2,"steps":3,"rate":0.01}`)
