@@ -94,6 +94,7 @@ a loss of pytorch-metric-learning; its docstring says how it is used with a memo
 
 With --jax the module needs nothing but jax: jax.grad(lambda w: Surgery()(network(w, images), labels))(w).`,
 		Example: "  dmlx rule cos-orth/lin-ms/cir\n  dmlx rule 'cos/[1-Sap, San]/[max(0, San-Sap+m), m=0.5]'\n" +
+			"  dmlx rule 'cos/con/[sigmoid((San-Sap)/t+a*San), t=0.02, a=9]'  # LLaVE's weights of hard negatives\n" +
 			"  dmlx rule \"cos/lin/cir?tau=2\" --pytorch --out surgery.py",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
