@@ -51,7 +51,7 @@ func quoted(name string) bool {
 func Alike(names []string) error {
 	seen := map[string]string{}
 	for _, name := range names {
-		visible := strings.Map(func(r rune) rune {
+		visible := strings.TrimSpace(strings.Map(func(r rune) rune {
 			switch {
 			case unicode.Is(unicode.Cf, r):
 				return -1
@@ -59,7 +59,7 @@ func Alike(names []string) error {
 				return ' '
 			}
 			return r
-		}, norm.NFC.String(name))
+		}, norm.NFC.String(name)))
 		if other, found := seen[visible]; found && other != name {
 			return fmt.Errorf("the names %+q and %+q look alike but differ: want one spelling", other, name)
 		}

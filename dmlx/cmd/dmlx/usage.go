@@ -66,8 +66,8 @@ func strict(cmd *cobra.Command) {
 }
 
 // numbers says what a flag of a type wants, instead of the text of package strconv.
-var numbers = map[string]string{"int": "a whole number", "float64": "a number", "float64Slice": "numbers, as in 0.1,0.3",
-	"bool": "true or false", "duration": "a time, as in 30s or 2h"}
+var numbers = map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a time, as in 30s or 2h",
+	"float64Slice": "numbers, as in 0.1,0.3"}
 
 // flagError is the error of a command line whose flags cannot be read. An unknown flag gets a suggestion.
 func flagError(cmd *cobra.Command, err error) error {

@@ -75,6 +75,10 @@ var attacks = []struct {
 	{"damaged onnx, pth or preset", 1, damageForeign},
 	{"damaged images to embed", 2, embedDamaged},
 	{"pipe or link beside the runs", 2, plantBeside},
+	{"SIGKILL or no room for an index", 4, killIndex},
+	{"output that is a device, link or input", 2, oddOutput},
+	{"other opset or mode of an onnx", 1, otherOpset},
+	{"labels as other programs write them", 2, alikeLabels},
 }
 
 // counts are what became of an attack's tries.

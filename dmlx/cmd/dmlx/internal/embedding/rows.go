@@ -143,8 +143,8 @@ func (f *featureFile) all(ctx context.Context) (all []float32, err error) {
 }
 
 // write writes the rows to a file, and beside it their names, labels and what is said about them, as far as there are
-// any; see [files.Together]. labels ends in .txt if it is to have the names of the classes; empty paths are those beside
-// the rows.
+// any; see [files.Together]. labels ends in .txt if it is to have the names of the classes; empty paths are those
+// beside the rows.
 func (f *featureFile) write(ctx context.Context, a *cli.App, out, names, labels string) error {
 	beside := []string{files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)}
 	names, labels = cmp.Or(names, beside[0]), cmp.Or(labels, beside[1])

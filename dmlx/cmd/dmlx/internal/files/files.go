@@ -95,7 +95,8 @@ type Output struct {
 
 // Together writes files that belong together, the first of which says nothing true without the others. All are written
 // under other names first, and what belongs to the first file that was there goes before it does, so that it is never
-// beside others'. Files that may stand beside it and are not written are renamed, which logf says.
+// beside others'. The last file goes first and comes last: where it is, all are. Files that may stand beside the first
+// and are not written are renamed, which logf says.
 func Together(logf func(format string, args ...any), all []Output, beside ...string) error {
 	for i, f := range all {
 		if err := f.Write(f.Path + ".new"); err != nil {
@@ -105,7 +106,7 @@ func Together(logf func(format string, args ...any), all []Output, beside ...str
 			return err
 		}
 	}
-	for _, f := range all[1:] {
+	for _, f := range slices.Backward(all[1:]) {
 		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

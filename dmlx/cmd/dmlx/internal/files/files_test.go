@@ -50,6 +50,20 @@ func TestTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(map[string]string{"rows": "2", "labels": "II", "names.old-1": "one"})
+	// A file that cannot go stops what goes after it, so that those before it are whole.
+	all := []Output{output("rows", "3"), output("names", "three"), output("labels", "III")}
+	if err := errors.Join(os.Remove(path("labels")), os.MkdirAll(path("labels/in"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path("names"), []byte("two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(all...); err == nil {
+		t.Error("a folder is replaced")
+	}
+	if raw, err := os.ReadFile(path("names")); err != nil || string(raw) != "two" {
+		t.Errorf("%s, %v", raw, err)
+	}
 	if want := []string{path("names") + " was of other rows: it is names.old-1 now"}; !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
 	}
