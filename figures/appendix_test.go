@@ -105,7 +105,6 @@ func TestInstability(t *testing.T) {
 				size := 0.1
 				if k == 0 {
 					size *= math.Exp(growth * beta)
-					c.Share = append(c.Share, beta/25)
 				}
 				c.Beta, c.Norms = append(c.Beta, beta), append(c.Norms,
 					[]float64{0.8 * size, size, (1.1 + 0.01*beta*float64(k+1)) * size})
@@ -119,7 +118,7 @@ func TestInstability(t *testing.T) {
 	for want, spoil := range map[string]func(*NormPanel){
 		"a norm is NaN":        func(p *NormPanel) { p.Curves[1].Norms[2][0] = math.NaN() },
 		"1 norms":              func(p *NormPanel) { p.Curves[0].Norms[0] = []float64{1} },
-		"4 β, 3 norms":         func(p *NormPanel) { p.Curves[2].Norms = p.Curves[2].Norms[1:] },
+		"4 β and 3 norms":      func(p *NormPanel) { p.Curves[2].Norms = p.Curves[2].Norms[1:] },
 		"have the norm 1":      func(p *NormPanel) { p.Curves[0].Norms[0] = []float64{1, 1} },
 		"sig-ms on bad at β =": func(p *NormPanel) { p.Curves[0].Beta[0] = 0 },
 	} {

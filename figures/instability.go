@@ -19,7 +19,6 @@ type NormCurve struct {
 	Pair  string // The pair weight's name in a rule; empty for a loss.
 	Beta  []float64
 	Norms [][]float64 // [β][batch], the length of G.
-	Share []float64   // [β], the share of the variance of P₋ that remains at equal S_an; may be nil.
 }
 
 // NormPanel is the curves of one data set.
@@ -29,21 +28,18 @@ type NormPanel struct {
 }
 
 // Instability draws how pair weights depend on β, in one row for each data set: the length of G (mean and range over
-// batches), its standard deviation relative to its mean, and the share of the variance of P₋ that the pair's own
-// similarity does not explain. It tests the statement of the paper's appendix C that sig-ms is unstable. Lengths must
-// be positive, at least two for each β.
+// batches), and its standard deviation relative to its mean. It tests the statement of the paper's appendix C that
+// sig-ms is unstable. Lengths must be positive, at least two for each β.
 func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("instability: no data sets; want at least one")
 	}
-	titles := []Markup{"length of $G$", "std / mean over batches", "variance of $P_-$ at equal $S_{an}$"}
+	titles := []Markup{"length of $G$", "std / mean over batches"}
 	rows := make([][]*plot.Plot, len(sets))
 	for r, set := range sets {
-		for i, y := range []Markup{set.Data, "", "share of all"} {
+		for i, y := range []Markup{set.Data, ""} {
 			p := newPlot("", "", y)
-			if p.X.Scale = (plot.LogScale{}); i < 2 {
-				p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, normDecades{}
-			}
+			p.X.Scale, p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogScale{}, normDecades{}
 			if r == 0 {
 				p.Title.Text = titles[i]
 			}
@@ -52,15 +48,13 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 			}
 			rows[r] = append(rows[r], p)
 		}
-		setAxis(&rows[r][2].Y, 0, 1, 0.25)
 		var betas []float64
 		for k, curve := range set.Curves {
-			if len(curve.Beta) < 2 || len(curve.Norms) != len(curve.Beta) ||
-				curve.Share != nil && len(curve.Share) != len(curve.Beta) {
-				return nil, fmt.Errorf("instability: %s on %s has %d β, %d norms and %d shares; want as many of each, two or more",
-					Plain(curve.Name), set.Data, len(curve.Beta), len(curve.Norms), len(curve.Share))
+			if len(curve.Beta) < 2 || len(curve.Norms) != len(curve.Beta) {
+				return nil, fmt.Errorf("instability: %s on %s has %d β and %d norms; want as many of each, two or more",
+					Plain(curve.Name), set.Data, len(curve.Beta), len(curve.Norms))
 			}
-			var points [3]plotter.XYs
+			var points [2]plotter.XYs
 			var ranges plotter.YErrors
 			for i, beta := range curve.Beta {
 				seriesIndex(&betas, beta)
@@ -73,18 +67,12 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 				points[0] = append(points[0], plotter.XY{X: x, Y: s.mean})
 				ranges = append(ranges, struct{ Low, High float64 }{s.mean - s.low, s.high - s.mean})
 				points[1] = append(points[1], plotter.XY{X: beta, Y: s.std / s.mean})
-				if curve.Share != nil && !math.IsNaN(curve.Share[i]) {
-					points[2] = append(points[2], plotter.XY{X: beta, Y: curve.Share[i]})
-				}
 			}
 			l := pairSeries(rows[r][0], curve.Pair, points[0], ranges)
 			if r == 0 {
 				rows[r][0].Legend.Add(curve.Name, l)
 			}
 			pairSeries(rows[r][1], curve.Pair, points[1], nil)
-			if points[2] != nil {
-				pairSeries(rows[r][2], curve.Pair, points[2], nil)
-			}
 		}
 		for _, p := range rows[r] {
 			p.X.Tick.Marker = valueTicks(betas)
@@ -97,10 +85,9 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 	}
 	return &Figure{
 		Width: vg.Points(570), Height: vg.Points(30 + 135*float64(len(sets))), Provenance: provenance,
-		Alt: "The length of a batch's gradient under each pair weight as β grows, how much it differs between batches, " +
-			"and the share of the variance of P₋ that the pair's own similarity does not explain. " +
-			"Under sig-ms all three grow steeply with β; under sig they do not grow; lin and lin-ms have no β.",
-		panels: func(c draw.Canvas) { drawRows(draw.Crop(c, 0, 0, 4, 0), rows, 4, 14, 1.1, 1, 1) },
+		Alt: "The length of a batch's gradient under each pair weight as β grows, and how much it differs between batches. " +
+			"Under sig-ms both grow steeply with β; under sig they do not grow; lin and lin-ms have no β.",
+		panels: func(c draw.Canvas) { drawRows(draw.Crop(c, 0, 0, 4, 0), rows, 4, 14, 1.1, 1) },
 	}, nil
 }
 

@@ -280,9 +280,7 @@ func ambiguity(n, rank, unknowns int) int {
 // span is what the embeddings f [N, D] of a batch span, with s = f fᵀ. What it takes is computed once.
 type span struct {
 	f, s     *mat.Dense
-	cholesky *mat.Cholesky
 	singular *singular
-	tried    bool // For the Cholesky factors.
 }
 
 // singular is f = U Σ Vᵀ without what is zero within the rounding of float32: U [N, r], σ [r], V [D, r].
@@ -342,43 +340,17 @@ func overColumns(x *mat.Dense, by []float64) {
 	}
 }
 
-// independent returns the Cholesky factors of s = f fᵀ, or nil if the rows of f are not independent, or hardly.
-func (p *span) independent() *mat.Cholesky {
-	n, dim := p.f.Dims()
-	if n <= dim && !p.tried {
-		var c mat.Cholesky
-		if c.Factorize(mat.NewSymDense(n, p.s.RawMatrix().Data)) && c.Cond() < 1e9 {
-			p.cholesky = &c
-		}
-	}
-	p.tried = true
-	return p.cholesky
-}
-
-func (p *span) rank() int {
-	if p.independent() != nil {
-		n, _ := p.f.Dims()
-		return n
-	}
-	return len(p.decompose().sigma)
-}
+func (p *span) rank() int { return len(p.decompose().sigma) }
 
 // outside is the length of the part of the rows of x [N, D] that is in no direction of an embedding.
 func (p *span) outside(x *mat.Dense) float64 {
-	n, dim := p.f.Dims()
-	var inside, product mat.Dense
-	if p.rank() == dim {
+	if _, dim := p.f.Dims(); p.rank() == dim {
 		return 0
-	} else if c := p.independent(); c != nil {
-		solved := mat.NewDense(n, n, nil)
-		product.Mul(p.f, x.T())
-		_ = c.SolveTo(solved, &product) // Its error is the condition, which is known to be good.
-		inside.Mul(solved.T(), p.f)
-	} else {
-		v := p.decompose().v
-		product.Mul(x, v)
-		inside.Mul(&product, v.T())
 	}
+	var inside, product mat.Dense
+	v := p.decompose().v
+	product.Mul(x, v)
+	inside.Mul(&product, v.T())
 	inside.Sub(x, &inside)
 	return mat.Norm(&inside, 2)
 }
@@ -388,26 +360,6 @@ func (p *span) outside(x *mat.Dense) float64 {
 func (p *span) leastSquares(g *mat.Dense) *mat.Dense {
 	n, _ := p.f.Dims()
 	m := mat.NewDense(n, n, nil)
-	if c := p.independent(); c != nil {
-		// The rows of f are a basis, so there is one M. Where the mean with its transpose does as well, but for rounding,
-		// eigenvectors are not needed, which take longer than all else together.
-		var product, x, rest mat.Dense
-		product.Mul(p.f, g.T())
-		_ = c.SolveTo(&x, &product) // As above.
-		for i := range n {
-			for j := range i {
-				v := (x.At(i, j) + x.At(j, i)) / 2
-				m.Set(i, j, v)
-				m.Set(j, i, v)
-			}
-		}
-		rest.Mul(m, p.f)
-		rest.Sub(g, &rest)
-		across(&rest, p.f)
-		if length, outside := mat.Norm(&rest, 2), p.outside(&rest); length-outside <= 1e-5*mat.Norm(g, 2) {
-			return m
-		}
-	}
 	d := p.decompose()
 	r := len(d.sigma)
 	var gv, k, z mat.Dense

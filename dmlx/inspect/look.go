@@ -31,7 +31,7 @@ type View struct {
 func See(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*View, error) {
 	l, err := store.Inspect(hash)
 	if err != nil {
-		return nil, presets.WithCommand(err)
+		return nil, err
 	}
 	trainer, err := open()
 	if err != nil {

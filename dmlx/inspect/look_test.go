@@ -120,7 +120,7 @@ func TestLookAndCompare(t *testing.T) {
 		t.Errorf("curves of shipped results: %v", err)
 	}
 	if _, err := Look(t.Context(), open, store, shipped[0]); err == nil ||
-		!strings.Contains(err.Error(), "dmlx train --preset quick") {
+		!strings.Contains(err.Error(), "dmlx runs show "+shipped[0]) {
 		t.Errorf("look into a shipped result: %v", err)
 	}
 }

@@ -66,8 +66,8 @@ func (s *Store) Inspect(hash string) (*Inspection, error) {
 // finished returns the result of a run that has embeddings, from the store or bundled.
 func (s *Store) finished(hash string) (*Result, error) {
 	if e := s.Entry(hash); e.Result == nil && e.Bad == "" {
-		text := fmt.Sprintf("run %s is not finished: %d of %d epochs are done", hash, e.Epoch, e.Spec.Epochs)
-		return nil, &MissingError{text, e.Spec}
+		return nil, fmt.Errorf("run %s is not finished: %d of %d epochs are done; the command that began it continues it",
+			hash, e.Epoch, e.Spec.Epochs)
 	}
 	r, err := s.Get(hash)
 	if err != nil {
@@ -83,17 +83,9 @@ func (s *Store) finished(hash string) (*Result, error) {
 	return r, nil
 }
 
-// MissingError means that a run, or some of its files, do not exist. Training Spec creates them.
-type MissingError struct {
-	Text string
-	Spec Spec
-}
-
-func (e *MissingError) Error() string { return e.Text }
-
 func (s *Store) onlyBundled(r *Result, what string) error {
-	text := fmt.Sprintf("run %s is only a result bundled with the program: its %s are not in %s", r.Hash, what, s.Dir)
-	return &MissingError{text, r.Spec}
+	return fmt.Errorf("run %s is only a result bundled with the program: its %s are not in %s; dmlx train makes them, "+
+		"with the settings that dmlx runs show %[1]s prints", r.Hash, what, s.Dir)
 }
 
 // Items returns the images that queries are ranked against: the gallery, or the test set itself.

@@ -58,7 +58,7 @@ func TestLookIntoRuns(t *testing.T) {
 		t.Errorf("into a file: code %d, %s %s", code, stdout, stderr)
 	}
 	if code, _, stderr = invoke(t, "runs", "look", "077c9ae1dfc0", "--store", store); code != 1 ||
-		strings.Count(stderr, "dmlx train --preset quick") != 1 { // Told once.
+		!strings.Contains(stderr, "dmlx runs show 077c9ae1dfc0") {
 		t.Errorf("a bundled result: %d %s", code, stderr)
 	}
 	if code, _, stderr = invoke(t, "runs", "look", "zz", "--store", store); code != exitUsage ||

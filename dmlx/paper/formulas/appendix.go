@@ -145,19 +145,15 @@ func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]
 		for _, pair := range []dmlx.PairWeight{dmlx.PairSigMS, dmlx.PairSig, dmlx.PairLinMS, dmlx.PairLin} {
 			k := figures.NormCurve{Name: figures.PairLabel(pair.Name), Pair: pair.Name}
 			for _, beta := range instabilityBetas {
-				var norms, san, weight []float64
+				var norms []float64
 				for _, e := range s.Batches {
 					d, err := dissect.Rule(b, e, dmlx.Rule{Pair: pair, Options: dmlx.Options{Beta: &beta}})
 					if err != nil {
 						return nil, err
 					}
 					norms = append(norms, euclidean(d.G))
-					for _, t := range d.Triplets {
-						san, weight = append(san, float64(t.San)), append(weight, float64(t.PairNegative))
-					}
 				}
 				k.Beta, k.Norms = append(k.Beta, beta), append(k.Norms, norms)
-				k.Share = append(k.Share, VarianceAtFixed(san, weight))
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}

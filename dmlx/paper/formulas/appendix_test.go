@@ -2,7 +2,6 @@ package formulas
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -59,25 +58,6 @@ func TestRelativeWeights(t *testing.T) {
 	near("P₋ alone", n, 1/(1+math.Exp(-beta*0.1)))
 	if _, _, err := RelativeWeights(b, dmlx.Rule{}, -0.95, 0.1, 1); err == nil {
 		t.Error("a similarity of −1.05 has weights")
-	}
-}
-
-func TestVarianceAtFixed(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	var x, smooth, noise, half []float64
-	for range 4000 {
-		x = append(x, rng.Float64())
-		smooth = append(smooth, math.Exp(x[len(x)-1]))
-		noise = append(noise, rng.NormFloat64())
-		half = append(half, math.Sqrt(12)*x[len(x)-1]+rng.NormFloat64()) // Two parts of variance 1.
-	}
-	for want, y := range map[float64][]float64{0: smooth, 1: noise, 0.5: half} {
-		if got := VarianceAtFixed(x, y); math.Abs(got-want) > 0.05 {
-			t.Errorf("%v, want %v", got, want)
-		}
-	}
-	if got := VarianceAtFixed(x, make([]float64, len(x))); !math.IsNaN(got) {
-		t.Errorf("no variance: %v", got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package formulas
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -81,30 +80,4 @@ func publishedMS() (dmlx.Loss, error) {
 		return dmlx.Loss{}, fmt.Errorf("loss table1-ms-published is not registered")
 	}
 	return dmlx.Losses[i], nil
-}
-
-// VarianceAtFixed returns the share of the variance of y that is left between points of similar x: half the mean
-// square of the difference between neighbors in the order of x, over the variance of y (von Neumann's ratio). Near
-// 0, y is a smooth function of x alone; at 1, x says nothing about y. NaN where y does not vary.
-func VarianceAtFixed(x, y []float64) float64 {
-	n := len(x)
-	order := make([]int, n)
-	mean := 0.0
-	for i := range order {
-		order[i] = i
-		mean += y[i] / float64(n)
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
-	within, all := 0.0, 0.0
-	for i, k := range order {
-		all += (y[k] - mean) * (y[k] - mean)
-		if i > 0 {
-			step := y[k] - y[order[i-1]]
-			within += step * step / 2
-		}
-	}
-	if !(all > 0) {
-		return math.NaN()
-	}
-	return within / all
 }
