@@ -19,7 +19,8 @@ import (
 // Term is a number with its weight in a difference.
 type Term struct {
 	Weight float64
-	Of     scores.Row // As [Numbers] knows it.
+	Of     scores.Row   // As [Numbers] knows it.
+	Seeds  scores.Table // A row for each seed.
 }
 
 // Cell is a difference that is compared with a bound: of two numbers, or of several.
@@ -152,7 +153,7 @@ func (s sum) cells(text, at string) ([]Cell, bool) {
 	}
 	pair := func(a, b scores.Row, rate string) []Cell {
 		one := s
-		one.terms = []Term{{1, a}, {-1, b}}
+		one.terms = []Term{s.n.term(1, a), s.n.term(-1, b)}
 		return one.cell(text + rate)
 	}
 	rates := func(of scores.Table) []string { return of.Values(scores.LR.Of) }
@@ -235,13 +236,13 @@ func (s *sum) add(weight float64, function, text string) {
 	switch function {
 	case "best":
 		s.missing = s.missing || !there
-		s.terms = append(s.terms, Term{weight, high})
+		s.terms = append(s.terms, s.n.term(weight, high))
 	case "range":
-		s.terms = append(s.terms, Term{weight, high}, Term{-weight, low})
+		s.terms = append(s.terms, s.n.term(weight, high), s.n.term(-weight, low))
 	case "drop":
-		s.terms = append(s.terms, Term{weight, rows[0]}, Term{-weight, rows[len(rows)-1]})
+		s.terms = append(s.terms, s.n.term(weight, rows[0]), s.n.term(-weight, rows[len(rows)-1]))
 	default:
-		s.terms = append(s.terms, Term{weight, rows[0]})
+		s.terms = append(s.terms, s.n.term(weight, rows[0]))
 	}
 }
 
@@ -289,6 +290,9 @@ func (s *sum) rows(text string) scores.Table {
 	}
 	return out
 }
+
+// term returns a number with a weight.
+func (n *Numbers) term(weight float64, of scores.Row) Term { return Term{weight, of, n.of[key(of)]} }
 
 // cell returns the sum as a cell, none if a data set or row is absent.
 func (s *sum) cell(text string) []Cell {

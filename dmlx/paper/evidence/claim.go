@@ -75,6 +75,8 @@ func Claims() []Claim { return slices.Clone(paperClaims()) }
 type Finding struct {
 	Verdict  Verdict
 	Evidence figures.Markup
+	// Count is the beginning of the evidence: how many comparisons hold.
+	Count figures.Markup
 	// Of comparisons, Holding hold and Opposite are to the contrary, on runs each by itself beyond noise. Missing lack a
 	// run.
 	Of, Holding, Opposite, Missing int
@@ -84,6 +86,7 @@ type Finding struct {
 	Times int
 	// Cells are the compared cells, and Decided is what the verdict rests on.
 	Cells   []Cell
+	Each    []Verdict // On each cell by itself.
 	Decided Decision
 }
 
@@ -144,6 +147,8 @@ func (n *Numbers) decide(c Claim, f *Finding) {
 	group := len(f.Cells) / len(of) // Cells of a comparison.
 	var shown []Cell
 	for i, one := range of {
+		each, _, _ := Decide(1, of[i:i+1])
+		f.Each = append(f.Each, slices.Repeat([]Verdict{each}, group)...)
 		if f.Cells[i*group].open() {
 			continue
 		}
@@ -170,7 +175,8 @@ func (n *Numbers) decide(c Claim, f *Finding) {
 			}
 		}
 	}
-	f.Evidence = c.words(*f, shown, n.measured)
+	f.Count = c.counted(*f, n.measured)
+	f.Evidence = f.words(shown)
 }
 
 // compare returns the comparisons of the claim. A cell of which all runs diverged decides nothing.
@@ -212,8 +218,8 @@ func (c Claim) compare(cells []Cell, measured bool) []Comparison {
 	return pairs
 }
 
-// words lists the number of cells and the smallest and the largest difference.
-func (c Claim) words(f Finding, shown []Cell, measured bool) figures.Markup {
+// counted says how many cells hold.
+func (c Claim) counted(f Finding, measured bool) figures.Markup {
 	unit := "cells"
 	if c.Is == Opposed {
 		unit = "pairs of cells"
@@ -227,6 +233,12 @@ func (c Claim) words(f Finding, shown []Cell, measured bool) figures.Markup {
 			text += fmt.Sprintf(", %d to the contrary", f.Opposite)
 		}
 	}
+	return text
+}
+
+// words adds the smallest and the largest difference to the number of cells.
+func (f Finding) words(shown []Cell) figures.Markup {
+	text := f.Count
 	low, high := slices.MinFunc(shown, byDifference), slices.MaxFunc(shown, byDifference)
 	if f.Of == 1 {
 		text += ": " + low.String()

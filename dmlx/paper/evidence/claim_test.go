@@ -279,7 +279,7 @@ func TestOwnClaim(t *testing.T) {
 		}
 		e := entries[len(entries)-1]
 		if e.Verdict != want || e.Paper != "holds" || e.Setting != Drawn || e.Seeds != 3 || len(e.Runs) != 2 ||
-			e.Decided.Tests != 1 || !slices.Equal(e.Tables, []int{2}) || len(e.OurCells) != 1 {
+			e.Decided.Tests != 1 || !slices.Equal(e.Tables, []int{2}) || len(e.OurFinding.Cells) != 1 {
 			t.Errorf("%v: %+v, want %s", means, e, want)
 		}
 	}

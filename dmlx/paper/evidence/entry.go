@@ -22,9 +22,9 @@ type Entry struct {
 	Tables     []int
 	What, Asks figures.Markup
 	// Paper and Ours are the two values as text, and PaperEffect and OurEffect the differences, "" if there are none. The
-	// cells have them as numbers.
+	// findings have their cells as numbers, and for a claim what the print and our runs say by themselves.
 	Paper, Ours, PaperEffect, OurEffect figures.Markup
-	PaperCells, OurCells                []Cell
+	PaperFinding, OurFinding            Finding
 	// Data is our data set, Preset, Steps and Seeds are those of the runs that judge, and Runs their IDs: all zero where
 	// no run of ours bears on the entry. Of several cells Steps and Seeds are the smallest.
 	Data, Preset string
@@ -32,13 +32,11 @@ type Entry struct {
 	Runs         []string
 	// Verdict is the verdict, Setting what it is about, Decided what it rests on, Test how that is tested, and Why the
 	// reason, in a line.
-	Verdict Verdict
-	Setting Setting
-	Decided Decision
-	// PaperFinding is what the print itself says of a claim.
-	PaperFinding Finding
-	Test, Why    figures.Markup
-	Command      string // It runs it again.
+	Verdict   Verdict
+	Setting   Setting
+	Decided   Decision
+	Test, Why figures.Markup
+	Command   string // It runs it again.
 }
 
 // Decision is what a verdict rests on: of several cells the one that decides.
@@ -184,61 +182,96 @@ func Brief(entries []Entry, provenance string) *figures.Table {
 // Answers returns the paper's sentences about some places with the verdicts on them side by side: what the paper's own
 // numbers say, and what the runs of each setting say. A place is "Table 3", or a part of one as in the entries:
 // "Fig. 4", "§6", "App. B".
-func Answers(entries []Entry, provenance string, places ...string) *figures.Table {
+func Answers(entries []Entry, provenance string, places ...string) *figures.Answers {
 	claims := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
 		return !slices.ContainsFunc(places, e.isAbout)
 	})
 	of := slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool {
 		return s == Print || s == NoSetting || len(In(claims, s)) == 0
 	})
-	t := &figures.Table{
+	a := &figures.Answers{
 		Caption: fmt.Sprintf("What the paper says of %s, and whether it holds.", strings.Join(places, " and ")),
-		Columns: []figures.Column{{Title: "The paper says", Left: true, Wrap: 36}, {Title: "read as", Left: true, Wrap: 30},
-			{Title: "in its own numbers"}},
-		Provenance: provenance}
+		Kinds:   []figures.Markup{"in its own numbers"}, Provenance: provenance}
 	for _, s := range of {
-		t.Columns = append(t.Columns, figures.Column{Title: "in " + string(s)})
+		a.Kinds = append(a.Kinds, "in "+string(s))
 	}
-	t.Columns = append(t.Columns, figures.Column{Title: "decided by", Left: true, Wrap: 40})
-	rows, said := make(map[string][]figures.Cell), make(map[Verdict]bool)
+	rows, said := make(map[string]*figures.Answer), make(map[Verdict]bool)
+	var order []*figures.Answer
 	for _, e := range claims {
 		row := rows[e.What+e.Asks]
 		if row == nil {
 			own := e.PaperFinding.Verdict.Cell()
 			own.Text = e.PaperFinding.Verdict.onPrint()
-			row = append([]figures.Cell{figures.Text(e.What), figures.Text(e.Asks), own},
-				slices.Repeat([]figures.Cell{figures.Text("–")}, len(of)+1)...)
-			row[len(row)-1].Text = ""
-			if e.PaperEffect != "" {
-				row[len(row)-1].Text = "Its own numbers: " + restsOn(e.PaperEffect, e.PaperFinding.Decided, "") + "."
-			}
+			row = &figures.Answer{Says: e.What, ReadAs: e.Asks, Of: slices.Repeat([]figures.Evidence{{Answer: figures.Text("–")}},
+				len(of)+1)}
+			row.Of[0] = figures.Evidence{Answer: own, Reason: e.PaperFinding.restsOn(""), Numbers: e.PaperFinding.numbers()}
 			rows[e.What+e.Asks], said[e.PaperFinding.Verdict] = row, true
-			t.Rows = append(t.Rows, row)
+			order = append(order, row)
 		}
 		if at := slices.Index(of, e.Setting); at >= 0 {
-			row[3+at], said[e.Verdict] = e.Verdict.Cell(), true
-			by := &row[len(row)-1].Text
-			*by = strings.TrimSpace(fmt.Sprintf("%s In %s: %s.", *by, e.Setting, restsOn(e.OurEffect, e.Decided, e.Why)))
+			row.Of[1+at] = figures.Evidence{Answer: e.Verdict.Cell(), Reason: e.OurFinding.restsOn(e.Why),
+				Numbers: e.OurFinding.numbers()}
+			said[e.Verdict] = true
 		}
 	}
 	for _, m := range Meanings {
 		if said[m.Verdict] {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s: %s.", m.Verdict, m.Says))
+			a.Notes = append(a.Notes, fmt.Sprintf("%s: %s.", m.Verdict, m.Says))
 		}
 	}
-	t.Notes = append(t.Notes, "Decided by: how many cells hold, and the one that decided, with its 95 % interval in "+
+	a.Notes = append(a.Notes, "The reason is how many cells hold, and the one that decided, with its 95 % interval in "+
 		"points, corrected for the number of tests; then how many times the seeds would decide what is left, if the "+
-		"differences stay. A cell is a difference of two rules, direction/pair weight/triplet weight.")
-	slices.SortStableFunc(t.Rows, func(a, b []figures.Cell) int { return cmp.Compare(unjudged(a), unjudged(b)) })
-	return t
+		"differences stay. A cell is a difference of two rules, direction/pair weight/triplet weight; unfolded, each has its "+
+		"own interval, not corrected.")
+	slices.SortStableFunc(order, func(a, b *figures.Answer) int { return cmp.Compare(unjudged(a), unjudged(b)) })
+	for _, row := range order {
+		a.Statements = append(a.Statements, *row)
+	}
+	return a
 }
 
-// unjudged is 1 for a row of answers about which no runs say anything, which stands behind the others.
-func unjudged(row []figures.Cell) int {
-	if slices.ContainsFunc(row[3:len(row)-1], func(c figures.Cell) bool { return c.Text != "–" }) {
+// unjudged is 1 for an answer about which no runs say anything, which stands behind the others.
+func unjudged(a *figures.Answer) int {
+	if slices.ContainsFunc(a.Of[1:], func(e figures.Evidence) bool { return e.Answer.Text != "–" }) {
 		return 0
 	}
 	return 1
+}
+
+// numbers returns the compared cells of a finding, each in the color of what it says by itself.
+func (f Finding) numbers() []figures.Difference {
+	var out []figures.Difference
+	for i, c := range f.Cells {
+		if c.Missing {
+			continue
+		}
+		d := figures.Difference{Name: c.Name, Cell: figures.Text("diverged")}
+		if !c.Diverged {
+			d.Cell.Text, d.Cell.Background = c.Test.Difference.String(), f.Each[i].Cell().Background
+		}
+		var from []string
+		for _, t := range c.Terms {
+			values, ids := []float64{}, []string{}
+			for _, r := range t.Seeds {
+				if v := r.Value.Mean; !math.IsNaN(v) {
+					values = append(values, v)
+				}
+				ids = append(ids, r.Run)
+			}
+			switch {
+			case len(c.Terms) != 2:
+			case t.Weight > 0:
+				d.First = values
+			default:
+				d.Second = values
+			}
+			from = append(from, fmt.Sprintf("%s %s: %s", t.Of.Method, t.Of.Rule, t.Seeds.Mean())+
+				strings.TrimRight("; runs "+strings.Join(ids, " "), "; runs "))
+		}
+		d.From = strings.TrimSpace(strings.Join(from, "\n"))
+		out = append(out, d)
+	}
+	return out
 }
 
 // isAbout reports whether an entry is a sentence about a place of the paper.
@@ -248,14 +281,13 @@ func (e Entry) isAbout(place string) bool {
 		func(table int) bool { return strconv.Itoa(table) == n }))
 }
 
-// restsOn says what a verdict rests on, from the differences of all cells as text and the cell that decides.
-func restsOn(effect figures.Markup, by Decision, why figures.Markup) figures.Markup {
+// restsOn says what the verdict of a finding rests on, from how many cells hold and the cell that decides.
+func (f Finding) restsOn(why figures.Markup) figures.Markup {
 	why = strings.TrimSuffix(why, ", if the differences stay")
-	if by.Cell == "" {
-		return strings.TrimSuffix(cmp.Or(why, effect), ".")
+	if f.Decided.Cell == "" {
+		return strings.TrimSuffix(cmp.Or(why, f.Evidence), ".")
 	}
-	count := effect[:max(strings.IndexAny(effect+";", ";:"), 0)]
-	return fmt.Sprintf("%s: %s %v", count, by.Cell, by.Difference) + strings.TrimSuffix("; "+why, "; ")
+	return fmt.Sprintf("%s: %s %v", f.Count, f.Decided.Cell, f.Decided.Difference) + strings.TrimSuffix("; "+why, "; ")
 }
 
 // Summary returns the table of the number of verdicts by setting and place.

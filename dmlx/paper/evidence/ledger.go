@@ -215,7 +215,7 @@ func judgeClaim(c Claim, printed *Numbers, of []*judged) Entry {
 	}
 	e := Entry{Place: "Claim, " + c.Section, Tables: c.tables(), What: c.Says, Asks: c.Asks,
 		Paper: paper.Verdict.onPrint(), Ours: string(ours.Verdict), PaperEffect: paper.Evidence, OurEffect: ours.Evidence,
-		PaperCells: paper.Cells, OurCells: ours.Cells, Decided: undecidedBy, PaperFinding: paper,
+		Decided: undecidedBy, PaperFinding: paper, OurFinding: ours,
 		Test:    "Welch's t, corrected for the number of cells",
 		Command: "dmlx reproduce table" + strings.Join(slice.Map(c.tables(), strconv.Itoa), " table") + " " + by.Flags}
 	if c.Says == "" {
@@ -234,7 +234,7 @@ func judgeClaim(c Claim, printed *Numbers, of []*judged) Entry {
 		}
 	default:
 		e.Preset, e.Decided = by.Preset, ours.Decided
-		e.read(by.known)
+		e.read()
 		if ours.Times > 0 {
 			e.Why = fmt.Sprintf("%d times the seeds would decide, if the differences stay", ours.Times)
 		}
@@ -246,11 +246,11 @@ func judgeClaim(c Claim, printed *Numbers, of []*judged) Entry {
 }
 
 // read fills in the runs of a claim's cells.
-func (e *Entry) read(n *Numbers) {
+func (e *Entry) read() {
 	var sets []string
-	for _, cell := range e.OurCells {
+	for _, cell := range e.OurFinding.Cells {
 		for _, t := range cell.Terms {
-			for _, r := range n.of[key(t.Of)] {
+			for _, r := range t.Seeds {
 				if r.Run != "" && !slices.Contains(e.Runs, r.Run) {
 					e.Runs = append(e.Runs, r.Run)
 				}
@@ -261,7 +261,7 @@ func (e *Entry) read(n *Numbers) {
 					sets = append(sets, r.Data)
 				}
 			}
-			if m := n.Of(t.Of); m.N > 0 && (e.Seeds == 0 || m.N < e.Seeds) {
+			if m := t.Seeds.Mean(); m.N > 0 && (e.Seeds == 0 || m.N < e.Seeds) {
 				e.Seeds = m.N
 			}
 		}

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -102,24 +103,16 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := Answers(l.Entries, l.Provenance, "Table 3", "Fig. 4")
-	var titles []string
-	for _, c := range table.Columns {
-		titles = append(titles, c.Title)
-	}
-	verdicts := make(map[string][]string)
-	for _, row := range table.Rows {
-		key := row[0].Text + row[1].Text
-		if verdicts[key] != nil {
-			t.Errorf("twice: %s", key)
+	of := Answers(l.Entries, l.Provenance, "Table 3", "Fig. 4")
+	verdicts := make(map[string][]figures.Evidence)
+	for _, a := range of.Statements {
+		if verdicts[a.Says+a.ReadAs] != nil {
+			t.Errorf("twice: %s", a.Says)
 		}
-		for _, c := range row[2:5] {
-			verdicts[key] = append(verdicts[key], c.Text)
-		}
+		verdicts[a.Says+a.ReadAs] = a.Of
 	}
-	want := []string{"The paper says", "read as", "in its own numbers", "in drawn images", "in photographs", "decided by"}
-	if !slices.Equal(titles, want) {
-		t.Fatalf("%q", titles)
+	if want := []string{"in its own numbers", "in drawn images", "in photographs"}; !slices.Equal(of.Kinds, want) {
+		t.Fatalf("%q", of.Kinds)
 	}
 	found := 0
 	for _, e := range l.Entries {
@@ -136,19 +129,33 @@ func TestAnswers(t *testing.T) {
 		}
 		found++
 		at := map[Setting]int{Drawn: 1, Photographs: 2}[e.Setting]
-		if at > 0 && got[at] != string(e.Verdict) || at == 0 && got[1]+got[2] != "––" || got[0] == "" {
-			t.Errorf("%q, %s: %q; want %s", e.What, e.Setting, got, e.Verdict)
+		if at > 0 && got[at].Answer.Text != string(e.Verdict) || got[0].Answer.Text == "" ||
+			at == 0 && got[1].Answer.Text+got[2].Answer.Text != "––" {
+			t.Errorf("%q, %s: %+v; want %s", e.What, e.Setting, got, e.Verdict)
+		}
+		if at == 0 {
+			continue
+		}
+		if n := len(got[at].Numbers); n != len(e.OurFinding.Cells)-e.OurFinding.Missing || n < e.OurFinding.Of {
+			t.Errorf("%q, %s: %d numbers behind it: %+v", e.What, e.Setting, n, e.OurFinding)
+		}
+		for i, d := range got[at].Numbers {
+			c := e.OurFinding.Cells[i]
+			if len(c.Terms) == 2 && c.Terms[0].Weight == 1 && math.Abs(stats.MeanOf(d.First).Mean-
+				stats.MeanOf(d.Second).Mean-c.Test.Difference.Value) > 1e-4 {
+				t.Errorf("%s: the repetitions %v and %v, the difference %v", d.Name, d.First, d.Second, c.Test.Difference)
+			}
 		}
 	}
-	if found < len(table.Rows) || len(table.Rows) < 10 {
-		t.Errorf("%d entries, %d rows", found, len(table.Rows))
+	if found < len(of.Statements) || len(of.Statements) < 10 {
+		t.Errorf("%d entries, %d statements", found, len(of.Statements))
 	}
-	notes := strings.Join(table.Notes, " ")
+	notes := strings.Join(of.Notes, " ")
 	if !strings.Contains(notes, "contradicts itself: the paper's own") || strings.Contains(notes, "not run:") {
 		t.Errorf("the words that stand there are not said: %s", notes)
 	}
-	if none := Answers(l.Entries, "", "Table 9"); len(none.Rows) != 0 {
-		t.Errorf("%+v", none.Rows)
+	if none := Answers(l.Entries, "", "Table 9"); len(none.Statements) != 0 {
+		t.Errorf("%+v", none.Statements)
 	}
 }
 

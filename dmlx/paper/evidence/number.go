@@ -261,8 +261,10 @@ func judge(numbers []*number) []Entry {
 			e.Asks, e.Test = "value, to less than 1 point", "Welch's t of both, equivalence by two one-sided tests"
 			if !n.own {
 				e.PaperEffect, e.Asks, e.Test = t.paper.Difference.String(), n.asks(), n.test()
-				e.PaperCells = []Cell{{Name: e.What, Terms: []Term{{1, n.printed}, {-1, n.first.printed}}, Test: t.paper}}
-				e.OurCells = []Cell{{Name: e.What, Terms: []Term{{1, n.row}, {-1, n.first.row}}, Test: t.ours}}
+				e.PaperFinding.Cells = []Cell{{Name: e.What, Test: t.paper,
+					Terms: []Term{{Weight: 1, Of: n.printed}, {Weight: -1, Of: n.first.printed}}}}
+				e.OurFinding.Cells = []Cell{{Name: e.What, Test: t.ours,
+					Terms: []Term{{1, n.row, n.rows}, {-1, n.first.row, n.first.rows}}}}
 			}
 			e.Decided = Decision{Cell: e.What, Difference: t.ours.At(t.level), P: t.ours.P, Tests: tests,
 				Detectable: t.ours.Detectable(level / float64(max(tests, 1)))}

@@ -102,17 +102,17 @@ func TestAssess(t *testing.T) {
 	up.first = first
 	p := assess([]*number{first, up}, "quick")
 	if math.Abs(p.Detectable-math.Sqrt(0.4)*(2.306+0.889)) > 0.01 ||
-		p.Paper != 6 || p.Compared != 1 || p.Found != 1 || p.Expected < 0.99 || p.Equals != 1 || p.Pooled != 0 {
+		p.Paper != 6 || p.Compared != 1 || p.Found != 1 || p.Expected() < 0.99 || p.Equals != 1 || p.Pooled != 0 {
 		t.Errorf("%+v", p)
 	}
 	small := at(70.5, 59.5) // A difference of 1 point, which 5 seeds seldom tell.
 	small.first = first
 	p = assess([]*number{first, small}, "quick")
-	if p.Expected > 0.5 || p.Expected == 0 || p.OursOpen != 1 || p.Seeds != stats.Seeds(1, 1, 0.05) || p.Equals != 0 {
+	if p.Expected() > 0.5 || p.Expected() == 0 || p.OursOpen != 1 || p.Seeds != stats.Seeds(1, 1, 0.05) || p.Equals != 0 {
 		t.Errorf("%+v", p)
 	}
-	if again := assess([]*number{first, small}, "quick"); again != p {
-		t.Errorf("%+v, and before %+v", again, p)
+	if again := assess([]*number{first, small}, "quick"); again.Expected() != p.Expected() {
+		t.Errorf("%v, and before %v", again.Expected(), p.Expected())
 	}
 	if table := PowerTable([]Power{p, {}}, ""); len(table.Rows) != 1 || table.Rows[0][8].Text != "0 of 1" {
 		t.Errorf("%+v", table.Rows)

@@ -20,23 +20,22 @@ type Power struct {
 	// Detectable is the median over the compared numbers of the true difference that the first step of Holm's procedure
 	// finds in four of five repetitions, and Paper that of the size of the paper's differences, in points.
 	Detectable, Paper float64
-	// Expected is the number of entries that would be reproduced if the paper's differences were the true ones here, and
-	// Found that of those that are.
-	Expected float64
-	Found    int
+	Found             int // Entries that are reproduced.
 	// Same is the share of equal signs among the Signed differences that are not 0 in the paper.
 	Same           stats.Interval
 	Signed, Equals int
 	// PaperOpen and OursOpen are the undecided entries that the paper cannot tell from 0, and that only we cannot. Seeds
 	// is the median of the seeds that would decide the latter.
 	PaperOpen, OursOpen, Seeds int
+
+	numbers []*number
+	tested  []tested
 }
 
-// assess returns what the tests of a table's numbers can find. The expected number is simulated from a fixed seed: our
-// runs have the paper's differences and the noise of their data set.
+// assess returns what the tests of a table's numbers can find.
 func assess(numbers []*number, preset string) Power {
 	of := test(numbers)
-	p := Power{Place: fmt.Sprintf("Table %d", numbers[0].printed.Table), Expected: expected(numbers, of)}
+	p := Power{Place: fmt.Sprintf("Table %d", numbers[0].printed.Table), numbers: numbers, tested: of}
 	var detectable, paper, seeds []float64
 	for i, n := range numbers {
 		if !n.compared() || n.own {
@@ -85,8 +84,10 @@ func assess(numbers []*number, preset string) Power {
 // draws is the number of simulations of a table.
 const draws = 200
 
-// expected returns the mean number of entries that are reproduced if our runs have the paper's differences.
-func expected(numbers []*number, of []tested) float64 {
+// Expected returns the number of entries that would be reproduced if the paper's differences were the true ones here:
+// the mean of simulations from a fixed seed, in which our runs have these differences and the noise of their data set.
+func (p Power) Expected() float64 {
+	numbers, of := p.numbers, p.tested
 	source := rand.New(rand.NewPCG(1, 2))
 	found := 0
 	drawn := make(map[*number]stats.Mean)
@@ -163,7 +164,7 @@ func PowerTable(of []Power, provenance string) *figures.Table {
 		}
 		share := p.Same.Times(100)
 		t.Rows = append(t.Rows, figures.Row(p.Place, p.Preset, p.Compared, test, fmt.Sprintf("%.1f", p.Detectable),
-			fmt.Sprintf("%.1f", p.Paper), fmt.Sprintf("%.1f", p.Expected), p.Found,
+			fmt.Sprintf("%.1f", p.Paper), fmt.Sprintf("%.1f", p.Expected()), p.Found,
 			fmt.Sprintf("%d of %d", p.Equals, p.Signed), fmt.Sprintf("%.0f to %.0f %%", share.Low, share.High),
 			p.PaperOpen, p.OursOpen, cmp.Or(nonzero(p.Seeds), "–")))
 	}

@@ -92,10 +92,10 @@ func printLedger(ctx context.Context, a *cli.App, f evidence.Filter, out string)
 	}
 	text := words["summary"]
 	if len(f.Places)+len(f.Verdicts)+len(f.Settings) > 0 {
-		tables := []*figures.Table{evidence.Brief(entries, l.Provenance)}
+		tables := []figures.Output{evidence.Brief(entries, l.Provenance)}
 		for _, place := range f.Places {
-			if answers := evidence.Answers(l.Entries, "", place); len(answers.Rows) > 0 && strings.HasPrefix(place, "Table") {
-				tables = append([]*figures.Table{answers}, tables...)
+			if answers := evidence.Answers(l.Entries, "", place); len(answers.Statements) > 0 && strings.HasPrefix(place, "Table") {
+				tables = append([]figures.Output{answers}, tables...)
 			}
 		}
 		var all bytes.Buffer
