@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -38,6 +39,22 @@ func TestHolm(t *testing.T) {
 		{nil, -1}} {
 		if got := Holm(c.p, 0.05); got != c.want {
 			t.Errorf("%v: %g, want %g", c.p, got, c.want)
+		}
+	}
+}
+
+func TestGain(t *testing.T) {
+	t.Parallel()
+	for want, of := range map[string][2]Mean{
+		"10.0 [9.5, 10.5], beyond noise":    {{Mean: 80, Std: 0.2, N: 3}, {Mean: 70, Std: 0.2, N: 3}},
+		"−10.0 [−10.5, −9.5], beyond noise": {{Mean: 70, Std: 0.2, N: 3}, {Mean: 80, Std: 0.2, N: 3}},
+		// (t of 0.975 + t of 0.8) · √(2/17) · 1 ≤ 1 with 32 degrees of freedom: 2.037 + 0.853 = 2.890 · 0.343 = 0.991.
+		"1.0 [−1.3, 3.3], undecided: 17 runs of each would tell it": {{Mean: 71, Std: 1, N: 3}, {Mean: 70, Std: 1, N: 3}},
+		"0.0 [−2.3, 2.3], undecided":                                {{Mean: 70, Std: 1, N: 3}, {Mean: 70, Std: 1, N: 3}},
+		"1.0, undecided":                                            {{Mean: 71, N: 1}, {Mean: 70, N: 1}},
+	} {
+		if got := strings.ReplaceAll(Gain(of[0], of[1]), "\u00a0", " "); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -5,8 +5,8 @@
  * - a cell keeps its old outputs until it has something new to show, and progress lines appear beside them. If it fails
  *   or is stopped before that, they come after those words, dimmed, as those of the earlier run;
  * - a cell says so if it uses a function whose cell no longer compiles, since GoNB then still has the earlier one;
- * - a form in a cell, which is live as long as its program runs, leaves its pictures when other cells wait or Run All
- *   has run it, and a click on its last line runs it again;
+ * - a form in a cell, which is live as long as its program runs, leaves its pictures when other cells wait, and a click
+ *   on its last line runs it again;
  * - a cell that shows nothing for a second says what it waits for, and so do completion and hover;
  * - errors of the compiler and panics are cut to their message and the line of the cell;
  * - JupyterLab's shortcuts work in the frame of a live page;
@@ -157,11 +157,11 @@
   /* Execution. */
 
   // The cells that one kernel runs: the end of the last one, how many there are, a number that changes when those that
-  // wait are dropped, the line of the one that runs, the timer of Stop, those that were asked for at once, the start of
-  // the kernel, and the names whose declarations did not compile when they were last run.
+  // wait are dropped, the line of the one that runs, the timer of Stop, the start of the kernel, and the names whose
+  // declarations did not compile when they were last run.
   const queues = new WeakMap();
   const queueOf = (sessionContext) => {
-    if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null, batch: null, starting: null, broken: new Set()});
+    if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null, starting: null, broken: new Set()});
     return queues.get(sessionContext);
   };
 
@@ -375,8 +375,7 @@
   /* Styles: the cards of the contents page, and pictures and live pages in a dark theme. A figure is a PNG on white,
    * and a photograph a JPEG. Inverting a figure and turning its hues back makes white black and keeps blue blue;
    * screen then shows the theme's background in place of black. Figures with photographs among their panels, which ask
-   * for a light background, are only dimmed. Verdicts of a notebook that is not trusted lose their own style sheet. What
-   * is saved, for GitHub and for print, stays as it is. */
+   * for a light background, are only dimmed. What is saved, for GitHub and for print, stays as it is. */
   const styles = `
     .jp-RenderedMarkdown td { vertical-align: top; }
     [data-jp-theme-light="false"] .dmlx-live iframe { color-scheme: dark; }
@@ -385,8 +384,7 @@
       filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen;
     }
     [data-jp-theme-light="false"] :is(.jp-needs-light-background, img[src^="data:image/jpeg"]) { filter: brightness(0.75); }
-    [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
-    .jp-OutputArea summary > span[style*="background:#"] { color: #000; padding: 0 3px; margin-right: 2px; }
+    [data-jp-theme-light="false"] .jp-OutputArea :is(td, span)[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
     .jp-RenderedImage { overflow-x: auto; }
     .jp-RenderedMarkdown table:has(td img) { display: grid; grid-template-columns: repeat(auto-fill, minmax(7rem, 1fr)); }
     .jp-RenderedMarkdown table:has(td img) :is(tbody, tr) { display: contents; }
