@@ -46,7 +46,13 @@ type seen struct {
 	Typo, Panic, Split, NaN, Exit string
 	Dimmed                        []string // What is dimmed in the end, sorted.
 	Completed, Hover, Stale       string
-	Quoted, Again43, Verdict      string
+	Quoted, Again43               string
+
+	Answers struct {
+		Wider       []int // Than the window, in pixels, at three widths.
+		Rows, Marks int   // Of what unfolds, and of its first row the places of seeds.
+		Runs, Color string
+	}
 }
 
 // TestCellsInBrowser runs cells in a real JupyterLab: a page opened from the contents shows all of its outputs anew,
@@ -243,8 +249,9 @@ func checkSeen(t *testing.T, s seen) {
 	if got := strings.Join(strings.Fields(s.Stale), " "); got != stale {
 		t.Errorf("a function whose cell no longer compiles: %q", s.Stale)
 	}
-	if s.Verdict != "rgb(0, 0, 0)" {
-		t.Errorf("a verdict on its pastel is %s; want black", s.Verdict)
+	if a := s.Answers; len(a.Wider) != 3 || slices.Max(a.Wider) > 0 || a.Rows != 20 || a.Marks < 4 ||
+		!strings.Contains(a.Runs, "runs ") || a.Color != "rgb(0, 0, 0)" {
+		t.Errorf("answers: %+v", a)
 	}
 	if strings.TrimSpace(s.Quoted) != "answer" || strings.TrimSpace(s.Again43) != "43" {
 		t.Errorf("its name in a string and, when another cell declares it anew, in code: %q, %q", s.Quoted, s.Again43)

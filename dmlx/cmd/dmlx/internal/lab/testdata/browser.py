@@ -133,6 +133,28 @@ with sync_playwright() as playwright:
     seen["page"] = {c["id"]: c["outputs"] for c in saved() if c["cell_type"] == "code"}
     seen["collapsed"] = page.locator(".jp-Placeholder .jp-InputPrompt").all_inner_texts()
 
+    # A page that is not trusted, so that its outputs are cleaned: the cells of an answer unfold by the keyboard, with
+    # their seeds at their places, and nothing is wider than the window.
+    page.goto(f"{base}/doc/tree/notebooks/table3.ipynb?token={token}")
+    answers = page.locator(".jp-RenderedHTML:has(summary:text-is('20 cells'))").first
+    answers.locator("summary:text-is('20 cells')").nth(1).focus()
+    page.keyboard.press("Enter")
+    seen["answers"] = {"wider": []}
+    for width in (1366, 930, 390):
+        page.set_viewport_size({"width": width, "height": 5000})
+        page.wait_for_timeout(500)
+        shot(f"answers-{width}")
+        seen["answers"]["wider"].append(answers.evaluate("""e => {
+            const out = e.closest(".jp-OutputArea-output"), right = Math.max(...[...e.querySelectorAll("td, div, span")].map(n => n.getBoundingClientRect().right));
+            return Math.max(out.scrollWidth - out.clientWidth, Math.round(right - innerWidth));
+        }"""))
+    page.set_viewport_size({"width": 1366, "height": 5000})
+    seen["answers"] |= answers.evaluate("""e => {
+        const rows = [...e.querySelectorAll("details[open] tr")], chip = e.querySelector('span[style*="background"]');
+        const marks = [...rows[0].querySelectorAll("div span")].map(n => n.getBoundingClientRect().left);
+        return {rows: rows.length, marks: new Set(marks).size, runs: rows[0].title, color: getComputedStyle(chip).color};
+    }""")
+
     page.goto(f"{base}/doc/tree/cells.ipynb?token={token}")
     opened("cells.ipynb")
     seen["lineNumbers"] = page.locator(".cm-lineNumbers:visible").count()
@@ -196,16 +218,6 @@ with sync_playwright() as playwright:
     page.wait_for_selector(".jp-Tooltip")
     seen["hover"] = page.locator(".jp-Tooltip").inner_text()
     shot("hover")
-
-    # A verdict in a notebook that is not trusted, whose style sheet is taken out, in a dark theme.
-    seen["verdict"] = page.evaluate("""() => {
-        const area = document.querySelector(".jp-OutputArea"), look = document.createElement("details");
-        look.innerHTML = '<summary style="color: white"><span style="background:#f3dc6b">holds</span></summary>';
-        area.append(look);
-        const color = getComputedStyle(look.querySelector("span")).color;
-        look.remove();
-        return color;
-    }""")
 
     # A cell uses a function whose cell no longer compiles.
     def write(name, text):
