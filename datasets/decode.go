@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
@@ -25,7 +26,7 @@ const maxFile = 1 << 30
 type Raster struct {
 	Width, Height int
 	Pix           []uint8
-	Warning       string // What is wrong with a file whose picture is whole; "" if nothing.
+	Warning       string // What is wrong with a file whose picture is whole, or shown otherwise; "" if nothing.
 }
 
 // ReadImage reads a JPEG or PNG file as Pillow's Image.open(file).convert("RGB") does, which is how torchvision's data
@@ -38,7 +39,8 @@ type Raster struct {
 //
 // All pixels are equal to Pillow's. A file of which Pillow would invent a pixel is an error: a JPEG with damaged data
 // or without all scans, a damaged PNG. A damaged JPEG whose picture is whole has a [Raster].Warning: extraneous bytes
-// before a marker, another version of JFIF or an undefined color transform. Of animated PNGs the first image is read.
+// before a marker, another version of JFIF or an undefined color transform. So has a picture that viewers turn by its
+// EXIF, and one with transparent pixels. Of animated PNGs the first image is read.
 func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 
 func decodeRGB(file []byte) (*Raster, error) {
@@ -47,6 +49,9 @@ func decodeRGB(file []byte) (*Raster, error) {
 		width, height, pix, warning, err := jpeg.Decode(file, maxPixels)
 		if err != nil {
 			return nil, decodeError(err)
+		}
+		if warning == "" && turned(file) {
+			warning = "its EXIF turns it, which is not applied"
 		}
 		return &Raster{width, height, pix, warning}, nil
 	case !bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
@@ -73,6 +78,26 @@ func decodeRGB(file []byte) (*Raster, error) {
 		return nil, decodeError(err)
 	}
 	return toRaster(src), nil
+}
+
+// turned tells whether the EXIF of a JPEG file says that its picture is to be turned or mirrored.
+func turned(file []byte) bool {
+	_, tiff, _ := bytes.Cut(file[:min(len(file), 1<<16)], []byte("Exif\x00\x00"))
+	if len(tiff) < 8 {
+		return false
+	}
+	var order binary.ByteOrder = binary.BigEndian
+	if tiff[0] == 'I' {
+		order = binary.LittleEndian
+	}
+	entries := tiff[min(int64(order.Uint32(tiff[4:])), int64(len(tiff)-2)):]
+	n := order.Uint16(entries)
+	for entries = entries[2:]; n > 0 && len(entries) >= 12; n, entries = n-1, entries[12:] {
+		if order.Uint16(entries) == 0x112 { // The orientation.
+			return order.Uint16(entries[8:]) > 1
+		}
+	}
+	return false
 }
 
 // damage is the error of decoding a file that was read and is no sound image.
@@ -104,6 +129,9 @@ func decodeFile(path string) (*Raster, error) {
 func toRaster(src image.Image) *Raster {
 	b := src.Bounds()
 	r := &Raster{Width: b.Dx(), Height: b.Dy()}
+	if im, can := src.(interface{ Opaque() bool }); can && !im.Opaque() {
+		r.Warning = "pixels are transparent, of which the colors below are read"
+	}
 	r.Pix = make([]uint8, 3*r.Width*r.Height)
 	out := r.Pix
 	for y := b.Min.Y; y < b.Max.Y; y++ {

@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"image"
 	"image/color"
+	"image/jpeg"
 	"image/png"
 	"io/fs"
 	"math"
@@ -318,5 +319,59 @@ func BenchmarkSquare(b *testing.B) {
 	dst := make([]uint8, 256*256*3)
 	for b.Loop() {
 		r.square(dst, 256, 256, Bilinear)
+	}
+}
+
+// What a viewer would show otherwise is said: an orientation of EXIF, in both orders of bytes, and transparent pixels.
+// EXIF that is cut off or points beyond its end says nothing.
+func TestShownOtherwise(t *testing.T) {
+	t.Parallel()
+	var plain bytes.Buffer
+	if err := jpeg.Encode(&plain, fill(9, 7, color.RGBA{200, 40, 90, 255}), nil); err != nil {
+		t.Fatal(err)
+	}
+	type order interface {
+		binary.ByteOrder
+		binary.AppendByteOrder
+	}
+	exif := func(o order, first uint32, orientation uint16) []byte {
+		tiff := []byte(map[order]string{binary.LittleEndian: "II", binary.BigEndian: "MM"}[o])
+		tiff = o.AppendUint32(o.AppendUint16(tiff, 42), first)
+		tiff = o.AppendUint16(tiff, 2)
+		for _, tag := range []uint16{0x10f, 0x112} { // The camera's maker stands before the orientation.
+			tiff = o.AppendUint32(o.AppendUint16(o.AppendUint16(tiff, tag), 3), 1)
+			tiff = o.AppendUint16(o.AppendUint16(tiff, orientation), 0)
+		}
+		return append([]byte("Exif\x00\x00"), o.AppendUint32(tiff, 0)...)
+	}
+	with := func(app1 []byte) []byte {
+		raw := append([]byte{0xff, 0xd8, 0xff, 0xe1}, binary.BigEndian.AppendUint16(nil, uint16(len(app1)+2))...)
+		return append(append(raw, app1...), plain.Bytes()[2:]...)
+	}
+	for _, o := range []order{binary.LittleEndian, binary.BigEndian} {
+		for orientation := uint16(0); orientation <= 8; orientation++ {
+			r, err := decodeRGB(with(exif(o, 8, orientation)))
+			if err != nil || strings.Contains(r.Warning, "EXIF") != (orientation > 1) || r.Width != 9 {
+				t.Errorf("%v, orientation %d: %+v, %v", o, orientation, r.Warning, err)
+			}
+		}
+		for _, bad := range [][]byte{exif(o, 8, 6)[:20], exif(o, 1<<31, 6), exif(o, 1<<32-1, 6), exif(o, 8, 6)[:6]} {
+			if r, err := decodeRGB(with(bad)); err != nil || r.Warning != "" {
+				t.Errorf("%v, % x: %+v, %v", o, bad, r, err)
+			}
+		}
+	}
+	for _, alpha := range []uint8{0, 128, 255} {
+		im := image.NewNRGBA(image.Rect(0, 0, 3, 3))
+		for i := range 9 {
+			copy(im.Pix[4*i:], []uint8{200, 40, 90, map[bool]uint8{true: alpha, false: 255}[i == 4]})
+		}
+		var b bytes.Buffer
+		if err := png.Encode(&b, im); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := decodeRGB(b.Bytes()); err != nil || strings.Contains(r.Warning, "transparent") != (alpha < 255) {
+			t.Errorf("alpha %d: %q, %v", alpha, r.Warning, err)
+		}
 	}
 }

@@ -172,8 +172,8 @@ func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (s
 	return skipped, bad, nil
 }
 
-// Warned counts and names the damaged images that were read because their pictures are whole, given the
-// [Raster].Warning of each; "" without any.
+// Warned counts and names the images that were read though something is wrong with them, given the [Raster].Warning of
+// each; "" without any.
 func Warned(paths, warnings []string) string {
 	var names []string
 	for i, w := range warnings {
@@ -184,8 +184,7 @@ func Warned(paths, warnings []string) string {
 	if names == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s damaged and read all the same, with a whole picture: %s", count(len(names), "image"),
-		list(names))
+	return fmt.Sprintf("%s read all the same: %s", count(len(names), "image"), list(names))
 }
 
 // counter counts the work of many workers and reports it, one call at a time.

@@ -201,7 +201,7 @@ func listClasses(dir string, o *Options) ([]class, error) {
 	}
 	for _, n := range []struct{ what, names string }{
 		{"without images", list(empty)}, {"in folders within classes", endings(deeper)},
-		{"not JPEG or PNG, hidden, or not a file", endings(left)}, {"in no class", endings(top.images)},
+		{unread, endings(left)}, {"in no class", endings(top.images)},
 	} {
 		if n.names != "" {
 			o.Note(fmt.Sprintf("datasets: %s: left out, %s: %s", dir, n.what, n.names))

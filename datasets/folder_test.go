@@ -127,6 +127,9 @@ func TestListImages(t *testing.T) {
 		"cat/a b/0.png", "cat/10.png", "loose.png", "cat/x.webp", "cat/.h.png", "empty/y.bmp", "cat/text.txt"} {
 		write(t, dir, name, "no image")
 	}
+	write(t, dir, "cat/7", fill(9, 9, color.White))
+	write(t, dir, "cat/8.png_large", fill(9, 9, color.White))
+	write(t, dir, "cat/README", "a text")
 	l, err := ListImages(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +141,8 @@ func TestListImages(t *testing.T) {
 		t.Errorf("%q of %q: %v", l.Paths, l.Classes, l.Labels)
 	}
 	said := strings.Join(l.LeftOut, "\n")
-	for _, want := range []string{"loose.png", "3 images (1 .bmp, 1 .png, 1 .webp): cat/.h.png, cat/x.webp, empty/y.bmp"} {
+	for _, want := range []string{"loose.png",
+		"5 images (1 .bmp, 1 .png, 1 .png_large, 1 .webp, 1 without ending): cat/.h.png, cat/7, cat/8.png_large"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q does not say %q", said, want)
 		}
@@ -168,6 +172,7 @@ func TestFolderWithSplits(t *testing.T) {
 	tree(t, dir, 2, "train/a", "train/b", "train/c", "test/c", "test/d")
 	tree(t, dir, 1, "train/lone", "test/lone")
 	write(t, dir, "train/a/more.webp", "an image")
+	write(t, dir, "train/a/more", fill(9, 9, color.White))
 	write(t, dir, "train/b/more/0.png", fill(9, 9, color.White))
 	s := open(t, dir, Options{Size: 8, Note: said.add})
 	if !slices.Equal(s.Train.Names, []string{"a", "b", "c"}) || !slices.Equal(s.Test.Names, []string{"c", "d"}) {
@@ -176,7 +181,8 @@ func TestFolderWithSplits(t *testing.T) {
 	all := strings.Join(said.lines, "\n")
 	for _, want := range []string{"train: left out, with a single image: lone",
 		"train: left out, in folders within classes: 1 image (1 .png): b/more/0.png",
-		"train: left out, not JPEG or PNG, hidden, or not a file: 1 image (1 .webp): a/more.webp",
+		"train: left out, not named .jpg, .jpeg or .png, hidden, or not a file: 2 images (1 .webp, 1 without ending): a/more, " +
+			"a/more.webp",
 		"test: left out, with a single image: lone", "1 class both to train and to test on"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q does not say %q", all, want)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Listing is a data set as its folder and its lists describe it, before any image is opened.
@@ -172,6 +173,7 @@ func (l *Listing) Complete() error {
 // locate returns the set's folder: the first folder with one of its names that has its lists, or root itself.
 func (s *publishedSet) locate(root string) (string, error) {
 	var mistaken string
+	var looked []string // Folders of the set's names without its lists.
 	for _, base := range []string{s.name, s.alias, "."} {
 		for _, folder := range append(slices.Clone(s.folders), ".") {
 			dir := filepath.Join(root, base, folder)
@@ -180,6 +182,9 @@ func (s *publishedSet) locate(root string) (string, error) {
 			}
 			if s.index(dir) {
 				return dir, nil
+			}
+			if dir != filepath.Clean(root) && !slices.Contains(looked, dir) {
+				looked = append(looked, dir)
 			}
 			if s.mistaken != nil && mistaken == "" {
 				if what := s.mistaken(dir); what != "" {
@@ -192,7 +197,30 @@ func (s *publishedSet) locate(root string) (string, error) {
 	if _, err := os.Stat(root); err != nil {
 		what = fmt.Sprintf("the data set %s is not here, there is no folder %s: ", s.name, root)
 	}
-	return "", errors.New(what + mistaken + s.origin.advice(s.alias, root))
+	if len(looked) > 0 && mistaken == "" {
+		mistaken = "its lists are not in " + list(looked) + "; "
+	}
+	return "", errors.New(what + mistaken + s.near(root, looked) + s.origin.advice(s.alias, root))
+}
+
+// near names a folder of root that was not looked into and that has nearly a name of the set.
+func (s *publishedSet) near(root string, looked []string) string {
+	letters := func(name string) string {
+		return strings.Map(func(r rune) rune {
+			if !unicode.IsLetter(r) {
+				return -1
+			}
+			return unicode.ToLower(r)
+		}, name)
+	}
+	entries, _ := os.ReadDir(root)
+	for _, e := range entries {
+		dir := filepath.Join(root, e.Name())
+		if e.IsDir() && !slices.Contains(looked, dir) && strings.Contains(letters(e.Name()), letters(s.alias)) {
+			return fmt.Sprintf("if it is %s, rename it to %s; ", dir, s.alias)
+		}
+	}
+	return ""
 }
 
 // compare returns the differences of a listing's counts from the published ones, and their cause if it is known.

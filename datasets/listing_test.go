@@ -297,6 +297,16 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 		}, []string{"no file cars_test_annos_withlabels.mat"}},
 		{"no list", "inshop", func(t *testing.T, dir string) { remove(t, dir, shop+"Eval") },
 			[]string{"no Eval/list_eval_partition.txt", "agreement", "Img/img.zip", "InShopRetrieval"}},
+		{"lists below", "inshop", func(t *testing.T, dir string) {
+			remove(t, dir, strings.TrimSuffix(shop, "/"))
+			write(t, dir, "In-shop/more/list_eval_partition.txt", "0\n")
+			write(t, dir, "inshop/readme.txt", "a text")
+		}, []string{"its lists are not in ", "In-shop, ", "Eval/list_eval_partition.txt"}},
+		{"another name", "inshop", func(t *testing.T, dir string) {
+			if err := os.Rename(filepath.Join(dir, shop), filepath.Join(dir, "my In-Shop set")); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"if it is ", "my In-Shop set, rename it to inshop; "}},
 		{"no images", "inshop", func(t *testing.T, dir string) { remove(t, dir, shop+"Img") },
 			[]string{"no folder Img/img", "img.zip"}},
 		{"no count", "inshop", func(t *testing.T, dir string) {

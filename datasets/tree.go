@@ -3,6 +3,7 @@ package datasets
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -60,7 +61,7 @@ func readBranch(dir, below string, above []fs.FileInfo) (*branch, error) {
 			t.folders = append(t.folders, f)
 		case mode.IsRegular() && isImage(e.Name()):
 			t.images = append(t.images, e.Name())
-		case isImage(e.Name()) || isOtherImage(e.Name()):
+		case isImage(e.Name()) || isOtherImage(e.Name()) || mode.IsRegular() && beginsAsImage(filepath.Join(here, e.Name())):
 			t.left = append(t.left, name)
 		}
 	}
@@ -179,7 +180,7 @@ func ListImages(dir string) (*ImageList, error) {
 		leave("in no class, since other images are in sub-folders: %s", endings(top.images))
 	}
 	if left := top.leftOut(); len(left) > 0 {
-		leave("not JPEG or PNG, hidden, or not a file: %s", endings(left))
+		leave("%s: %s", unread, endings(left))
 		if len(l.Paths) == 0 {
 			return nil, fmt.Errorf("no JPEG or PNG files in %s, but %s", dir, endings(left))
 		}
@@ -191,6 +192,21 @@ func ListImages(dir string) (*ImageList, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return l, nil
+}
+
+// unread says which images are left out.
+const unread = "not named .jpg, .jpeg or .png, hidden, or not a file"
+
+// beginsAsImage tells whether a file, whatever its name, begins as an image does.
+func beginsAsImage(path string) bool {
+	f, err := durable.Open(path)
+	if err != nil {
+		return false // Only a file that is read has to be readable.
+	}
+	defer f.Close()
+	head := make([]byte, 64)
+	n, _ := io.ReadFull(f, head)
+	return strings.HasSuffix(durable.Looks(head[:n]), " image")
 }
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }

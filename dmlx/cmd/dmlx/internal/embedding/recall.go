@@ -61,12 +61,12 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 					return err
 				}
 			}
-			zero := files.SayOdd(a.Logf, queries, embeddings, list)
+			zero := files.SayOdd(a.Logf, queries, embeddings, list, false)
 			within := 0
 			if galleryEmbeddings != "" {
 				gallery = &batches[1]
 				size = gallery.N
-				files.SayOdd(a.Logf, gallery, galleryEmbeddings, nil)
+				files.SayOdd(a.Logf, gallery, galleryEmbeddings, nil, false)
 				there, rest := files.InGallery(queries, gallery)
 				if within = len(there); leaveOut {
 					if gallery, size = rest, rest.N; size == 0 {

@@ -254,18 +254,28 @@ func SayBytes(logf func(format string, args ...any), file string) {
 }
 
 // SayOdd logs if a file holds bytes, which may be packed bits, and how many of its rows have no direction, and returns
-// that number. names, of the rows, may be nil.
-func SayOdd(logf func(format string, args ...any), e *retrieval.Embeddings, file string, names []string) int {
+// that number. names, of the rows, may be nil. A row without direction is zero; in a batch that is normalized as in
+// training it may also be too short for that, see [dmlx.Normalize].
+func SayOdd(logf func(format string, args ...any), e *retrieval.Embeddings, file string, names []string,
+	training bool) int {
 	SayBytes(logf, file)
 	var rows []int
+	what, least := "zero", 0.0
+	if training {
+		what, least = "zero or shorter than 1e-12", 1e-24
+	}
 	for i := range e.N {
-		if IsZero(e.Values[i*e.Dim : (i+1)*e.Dim]) {
+		square := 0.0
+		for _, v := range e.Values[i*e.Dim : (i+1)*e.Dim] {
+			square += float64(v) * float64(v)
+		}
+		if square <= least {
 			rows = append(rows, i)
 		}
 	}
 	if len(rows) > 0 {
-		logf("%d of %d rows of %s are zero and have no direction, so that they are similar to nothing: %s", len(rows), e.N,
-			file, FirstOf(rows, names))
+		logf("%d of %d rows of %s are %s and have no direction, so that they are similar to nothing: %s", len(rows), e.N,
+			file, what, FirstOf(rows, names))
 	}
 	return len(rows)
 }

@@ -110,7 +110,7 @@ func (d *dissection) run(a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	files.SayOdd(a.Logf, &batch, d.embeddings, nil)
+	files.SayOdd(a.Logf, &batch, d.embeddings, nil, true)
 	if d.given() {
 		return d.autograd(a, batch, proxies)
 	}

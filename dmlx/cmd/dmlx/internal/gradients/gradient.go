@@ -45,7 +45,7 @@ the batch. The gradient is the mean over the triplets, and zero for a batch with
 			if err != nil {
 				return err
 			}
-			files.SayOdd(a.Logf, &batch, embeddings, nil)
+			files.SayOdd(a.Logf, &batch, embeddings, nil, true)
 			b, err := a.Backend()
 			if err != nil {
 				return err
