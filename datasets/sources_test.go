@@ -42,7 +42,7 @@ func TestSourcesKey(t *testing.T) {
 // A new file must be put into sources or decoders, or here if no pixel comes from it.
 func TestSourcesAreComplete(t *testing.T) {
 	t.Parallel()
-	apart := []string{"cache.go", "cars.go", "crop.go", "cub.go", "decoded.go", "describe.go", "download.go", "folder.go",
+	apart := []string{"cache.go", "cars.go", "crop.go", "cub.go", "decoded.go", "download.go", "folder.go",
 		"inshop.go", "internal/mat5/mat5.go", "internal/mat5/write.go",
 		"listing.go", "sop.go", "sources.go", "tree.go", "unpack.go"}
 	embedded := map[string]fs.FS{}

@@ -30,7 +30,7 @@ func dataFixture(t *testing.T, form string) string {
 	return dir
 }
 
-func TestDataInfo(t *testing.T) {
+func TestDataSplits(t *testing.T) {
 	t.Setenv(datasets.DataEnv, filepath.Join(t.TempDir(), "none"))
 	two := `{"test":{"classes":2,"images":8},"train":{"classes":3,"images":12}}`
 	three := `{"gallery":{"classes":2,"images":4},"query":{"classes":2,"images":4},"train":{"classes":3,"images":12}}`
@@ -38,44 +38,36 @@ func TestDataInfo(t *testing.T) {
 		"sop": two, "inshop": three} {
 		dir := dataFixture(t, form)
 		name, _, _ := strings.Cut(form, "-")
-		code, stdout, stderr := invoke(t, "data", "info", name, "--root", dir, "--json")
+		code, stdout, stderr := invoke(t, "data", "verify", name, "--root", dir, "--json")
 		var b bytes.Buffer
 		var v struct {
 			Name, Root string
-			Complete   *bool
+			OK         *bool
 			Splits     json.RawMessage
 		}
 		if err := errors.Join(json.Unmarshal([]byte(stdout), &v), json.Compact(&b, v.Splits)); err != nil ||
-			b.String() != want || code != 0 {
+			b.String() != want || code != exitFailed {
 			t.Errorf("%s: code %d, %s, %s", form, code, b.String(), stderr)
 		}
 		if official, _ := datasets.PublishedName(name); v.Name != official || !strings.HasPrefix(v.Root, dir) ||
-			v.Complete == nil || *v.Complete {
+			v.OK == nil || *v.OK {
 			t.Errorf("%s: %s", form, stdout)
 		}
 		if !strings.Contains(stderr, "not as published") {
 			t.Errorf("%s: said %q", form, stderr)
 		}
 		t.Setenv(datasets.DataEnv, dir)
-		code, stdout, _ = invoke(t, "data", "info", strings.ToUpper(name))
-		if code != 0 || !strings.Contains(stdout, "train") || !strings.Contains(stdout, dir) {
+		code, stdout, _ = invoke(t, "data", "verify", strings.ToUpper(name))
+		if code != exitFailed || !strings.Contains(stdout, "train") || !strings.Contains(stdout, dir) {
 			t.Errorf("%s: code %d, %s", form, code, stdout)
 		}
 	}
-	for _, args := range [][]string{{"info"}, {"info", "mnist"},
-		{"info", "cub", "--root", filepath.Join(t.TempDir(), "none")}, {"verify", "cub", "--root", t.TempDir()}} {
+	for _, args := range [][]string{{"verify"}, {"verify", "mnist"},
+		{"verify", "cub", "--root", filepath.Join(t.TempDir(), "none")}, {"verify", "cub", "--root", t.TempDir()}} {
 		code, stdout, stderr := invoke(t, append([]string{"data"}, args...)...)
 		if !failed(code) || stdout != "" || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: code %d, %q, %q", args, code, stdout, stderr)
 		}
-	}
-}
-
-func TestDataInfoOfAFolder(t *testing.T) {
-	dir := filepath.Join(dataFixture(t, "cub"), "CUB_200_2011", "images") // One folder per class.
-	code, stdout, stderr := invoke(t, "data", "info", dir)
-	if code != 0 || !strings.Contains(stdout, "train") || !strings.Contains(stdout, "the same content") {
-		t.Errorf("code %d, %s%s", code, stdout, stderr)
 	}
 }
 

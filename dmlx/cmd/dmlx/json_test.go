@@ -205,7 +205,7 @@ func TestJSONIsDescribed(t *testing.T) {
 		{"reproduce", "table2", "--cached-only"},
 		{"reproduce", "table2", "--preset", "smoke", "--on", "slurm", "--dry-run"},
 		{"data", "list"},
-		{"data", "info", "cub", "--root", dataFixture(t, "cub")}, append([]string{"recall"}, batch...),
+		append([]string{"recall"}, batch...),
 		append([]string{"gradient", "--out", in("G.npy")}, batch...), append([]string{"dissect", "--loss", "ms"}, batch...),
 		append([]string{"dissect", "--gradient", in("G.npy"), "--rule", "cos/con/con"}, batch...), {"dissect", "--list"},
 		append([]string{"dissect", "--gradient", in("G.npy"), "--nearest", "3"}, batch...),

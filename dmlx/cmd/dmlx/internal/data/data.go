@@ -3,7 +3,6 @@ package data
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,15 +34,6 @@ training.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return listData(a, root) },
 	}
-	info := &cobra.Command{
-		Use:   "info cub|cars|sop|inshop|DIR",
-		Short: "Describe a data set or a folder: splits, classes, images that are there twice",
-		Long: `Describe a published data set on this machine, or a folder of images as --data reads it: its splits, their
-classes and images, and images with the same content, also across training and test.`,
-		Example: "  dmlx data info cub\n  dmlx data info ~/photos",
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return dataInfo(a, cmd, args[0], root) },
-	}
 	verify := &cobra.Command{
 		Use:     "verify cub|cars|sop|inshop",
 		Short:   "Check a data set: compare its counts with the published ones and open every image",
@@ -62,7 +52,7 @@ If the command is stopped, the same command continues the download. The archive 
 		RunE:    func(cmd *cobra.Command, args []string) error { return getData(a, cmd, args[0], root, address) },
 	}
 	get.Flags().StringVar(&address, "url", "", "address of the archive (default: the publisher's)")
-	for _, sub := range []*cobra.Command{list, info, verify, get} {
+	for _, sub := range []*cobra.Command{list, verify, get} {
 		sub.Flags().StringVar(&root, "root", "",
 			"folder of the data sets, or of this one (default: "+datasets.DataEnv+", else data)")
 		cmd.AddCommand(sub)
@@ -93,52 +83,6 @@ func dataText(l *datasets.Listing) string {
 		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t", l.Splits[i].Name, classes, images))
 	}
 	return fmt.Sprintf("%s in %s\n%s", l.Name, l.Root, text.Right(rows...))
-}
-
-func dataInfo(a *cli.App, cmd *cobra.Command, name, root string) error {
-	list := func() (*datasets.Listing, error) { return datasets.List(name, root) }
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		if _, published := datasets.PublishedName(name); !published {
-			list = func() (*datasets.Listing, error) {
-				return datasets.ListFolder(name, func(text string) { a.Logf("%s", text) })
-			}
-		}
-	}
-	l, err := list()
-	if err != nil {
-		return err
-	}
-	differs := l.Complete()
-	if differs != nil {
-		a.Logf("%v", differs)
-	}
-	doubles, across, err := l.Doubles(datasets.Options{Context: cmd.Context(), Progress: func(done, total int) {
-		a.Line.Show("%s: %d of %d images read", l.Name, done, total)
-	}})
-	a.Line.End()
-	if err != nil {
-		return err
-	}
-	return a.Print(struct {
-		Name     string                `json:"name"`
-		Root     string                `json:"root"`
-		Complete bool                  `json:"complete"`
-		Splits   map[string]splitCount `json:"splits"`
-		Doubles  [][]string            `json:"doubles"`
-		Across   int                   `json:"across"`
-	}{l.Name, l.Root, differs == nil, splitCounts(l), append([][]string{}, doubles...), across},
-		dataText(l)+"\n"+doublesText(doubles, across))
-}
-
-// doublesText names at most three groups of doubles.
-func doublesText(doubles [][]string, across int) string {
-	const most = 3
-	out := fmt.Sprintf("%s of files with the same content, %d of them in train and in another split",
-		text.Count(len(doubles), "group"), across)
-	for _, group := range doubles[:min(most, len(doubles))] {
-		out += "\n  " + strings.Join(group[:min(most, len(group))], " = ")
-	}
-	return out
 }
 
 func listData(a *cli.App, root string) error {
