@@ -1,9 +1,8 @@
 // Package nbruns opens the preset, the run store and the data sets of a notebook, as "dmlx lab" sets them.
 //
 // A notebook author uses [Train] to get the runs of cells and [Have] to read those that are there, [Request] for the
-// functions of package paper, [Preset] and [Store] for runs of their own, and [Slurm] to run them on a cluster. The
-// cell shows the progress of decoding a data set's images, and each warning about it once. Errors in
-// the settings end the cell.
+// functions of package paper, and [Preset] and [Store] for runs of their own. The cell shows the progress of decoding a
+// data set's images, and each warning about it once. Errors in the settings end the cell.
 package nbruns
 
 import (

@@ -8,9 +8,6 @@
 #   slurm.sh node-start DIR       starts the node again
 #   slurm.sh hurry DIR            starts jobs at once that Slurm requeued, and lets wait for two minutes; and does what an
 #                                 administrator would: gives a node back that Slurm drained
-#   slurm.sh fail-start DIR       has jobs fail at their start, while DIR/fail-start is there: the node is drained, and Slurm
-#                                 holds them
-#   slurm.sh heal-start DIR       lets them start again
 #   slurm.sh stop DIR             stops all of it, by the pid files in DIR
 #
 # It needs slurmctld, slurmd and munged (Debian: slurm-wlm, munge) and root, since slurmd does. DIR must be short: it
@@ -68,8 +65,6 @@ print(*(s.getsockname()[1] for s in free))')
   chmod 400 "$dir/munge.key"
   munged --force --key-file="$dir/munge.key" --socket="$dir/munge" --pid-file="$dir/munged.pid" \
     --log-file="$dir/log/munged" --seed-file="$dir/munge.seed" --num-threads=2
-  printf '#!/bin/sh\n[ ! -e %q ]\n' "$dir/fail-start" > "$dir/prolog"
-  chmod 755 "$dir/prolog"
   cat > "$conf" <<CONF
 ClusterName=dmlxtest
 SlurmctldHost=$host(127.0.0.1)
@@ -96,7 +91,6 @@ KillWait=5
 MinJobAge=60
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool
-Prolog=$dir/prolog
 SlurmctldPidFile=$dir/slurmctld.pid
 SlurmdPidFile=$dir/slurmd.pid
 SlurmctldLogFile=$dir/log/slurmctld
@@ -133,12 +127,6 @@ hurry)
   # Slurm lets a job that it requeued wait for two minutes.
   squeue -h --states=PENDING -o %A | sort -u | xargs -r -I{} scontrol update JobId={} StartTime=now 2>/dev/null || true # One may have begun meanwhile.
   ;;
-fail-start)
-  touch "$dir/fail-start"
-  ;;
-heal-start)
-  rm -f "$dir/fail-start"
-  ;;
 node-die)
   if pid=$(alive "$dir/slurmd.pid"); then kill -9 "$pid"; fi
   of_node | sort -u | xargs -r kill -9 2>/dev/null || true
@@ -152,7 +140,7 @@ stop)
   done
   ;;
 *)
-  echo "slurm.sh: $verb: want start, node-die, node-start, hurry, fail-start, heal-start or stop" >&2
+  echo "slurm.sh: $verb: want start, node-die, node-start, hurry or stop" >&2
   exit 2
   ;;
 esac
