@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/gradient-surgery/dml/datasets/internal/jpeg"
 	"github.com/gradient-surgery/dml/dmlx/durable"
@@ -123,6 +124,18 @@ func decodeFile(path string) (*Raster, error) {
 		return nil, err
 	}
 	return decodeRGB(file)
+}
+
+// beginsAsImage tells whether a file, whatever its name, begins as an image does.
+func beginsAsImage(path string) bool {
+	f, err := durable.Open(path)
+	if err != nil {
+		return false // Only a file that is read has to be readable.
+	}
+	defer f.Close()
+	head := make([]byte, 64)
+	n, _ := io.ReadFull(f, head)
+	return strings.HasSuffix(durable.Looks(head[:n]), " image")
 }
 
 // toRaster returns an image's red, green and blue, without its alpha.

@@ -181,8 +181,8 @@ func TestFolderWithSplits(t *testing.T) {
 	all := strings.Join(said.lines, "\n")
 	for _, want := range []string{"train: left out, with a single image: lone",
 		"train: left out, in folders within classes: 1 image (1 .png): b/more/0.png",
-		"train: left out, not named .jpg, .jpeg or .png, hidden, or not a file: 2 images (1 .webp, 1 without ending): a/more, " +
-			"a/more.webp",
+		"train: left out, not named .jpg, .jpeg or .png, hidden, or not a file: 2 images (1 .webp, 1 without ending): " +
+			"a/more, a/more.webp",
 		"test: left out, with a single image: lone", "1 class both to train and to test on"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q does not say %q", all, want)

@@ -3,7 +3,6 @@ package datasets
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -196,18 +195,6 @@ func ListImages(dir string) (*ImageList, error) {
 
 // unread says which images are left out.
 const unread = "not named .jpg, .jpeg or .png, hidden, or not a file"
-
-// beginsAsImage tells whether a file, whatever its name, begins as an image does.
-func beginsAsImage(path string) bool {
-	f, err := durable.Open(path)
-	if err != nil {
-		return false // Only a file that is read has to be readable.
-	}
-	defer f.Close()
-	head := make([]byte, 64)
-	n, _ := io.ReadFull(f, head)
-	return strings.HasSuffix(durable.Looks(head[:n]), " image")
-}
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
