@@ -20,7 +20,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
-	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
 // chosenHead is a choice with the graph of a training by it.
@@ -386,31 +385,4 @@ func (s *session) endChosen(head *chosenHead, trained []float32) error {
 	}
 	s.chosen = head
 	return s.save()
-}
-
-// Reference is what heads are held against: the test set by its features, without a head.
-type Reference struct {
-	Name string `json:"name"` // "features", or "whitened features".
-	Measures
-}
-
-// References measures the test set by its features; see [heads.References]. Every heldOut-th class is no training
-// class; 0 is none.
-func (t *Trainer) References(ctx context.Context, data *samples.Data, heldOut int) ([]Reference, error) {
-	without, err := samples.HeldOut(data.Train.Labels(), heldOut)
-	if err != nil {
-		return nil, err
-	}
-	all, err := heads.References(ctx, t.Backend, data, without)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Reference, len(all))
-	for i, r := range all {
-		out[i].Name = r.Name
-		if err := out[i].measure(ctx, t, r.Queries, r.Gallery); err != nil {
-			return nil, fmt.Errorf("test set of %s: %w", data.Name, err)
-		}
-	}
-	return out, nil
 }

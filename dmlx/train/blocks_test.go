@@ -72,7 +72,7 @@ func TestChosenHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	references, err := trainer.References(t.Context(), data, 0)
+	references, err := trainer.References(t.Context(), Training{Data: data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestChosenHeadKeepsFeatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		references, err := trainer.References(t.Context(), data, 0)
+		references, err := trainer.References(t.Context(), Training{Data: data})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -130,7 +130,7 @@ func (t *Trainer) divided(ctx context.Context, training Training) (out Training,
 		return why("all of the network depends on trained weights")
 	}
 	c.tail = cut
-	k := &keeper{trainer: t, training: training, config: c, data: data, cut: cut}
+	k := &keeper{ctx: ctx, trainer: t, training: training, config: c, data: data, cut: cut}
 	augmentation, err := c.augmentation()
 	if err != nil {
 		return training, done, err
@@ -197,6 +197,7 @@ const bodyRows = 32
 
 // keeper computes the body of a network.
 type keeper struct {
+	ctx      context.Context // Of all that it computes.
 	trainer  *Trainer
 	training Training
 	config   Config
@@ -307,9 +308,22 @@ func (b *bodySamples) Labels() []int64 { return b.of.Labels() }
 // Shape implements [samples.Split].
 func (b *bodySamples) Shape() shapes.Shape { return shapes.Make(dtypes.Float32, b.k.cut.width) }
 
-// Read implements [samples.Split].
+// Read implements [samples.Split]. Images that are augmented are read at once, since random numbers are drawn for all.
 func (b *bodySamples) Read(dst []byte, samples []int, augment *samples.Augment) (err error) {
 	defer errs.Catch(&err)
+	if augment != nil {
+		return b.read(dst, samples, augment)
+	}
+	for some := range slices.Chunk(samples, bodyRows) {
+		if err := cmp.Or(b.k.ctx.Err(), b.read(dst, some, nil)); err != nil {
+			return err
+		}
+		dst = dst[int(b.k.cut.bytes())*len(some):]
+	}
+	return nil
+}
+
+func (b *bodySamples) read(dst []byte, samples []int, augment *samples.Augment) error {
 	one := int(b.of.Shape().ByteSize())
 	pixels := make([]byte, (len(samples)+bodyRows-1)/bodyRows*bodyRows*one)
 	if err := b.of.Read(pixels[:len(samples)*one], samples, augment); err != nil {

@@ -364,7 +364,7 @@ func TestHeadsNeverLose(t *testing.T) {
 		if data == nil {
 			t.Fatalf("%s: want a folder with its features, -features", set.name)
 		}
-		references, err := trainer.References(t.Context(), data, 0)
+		references, err := trainer.References(t.Context(), train.Training{Data: data})
 		if err != nil {
 			t.Fatal(err)
 		}

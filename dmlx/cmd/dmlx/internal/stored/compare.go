@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -20,13 +21,13 @@ import (
 // PrintComparison prints the settings of runs side by side, and the report on them, with its pictures if out names a
 // folder. head, if not nil, adds to the JSON and returns a line that comes before the text.
 func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, out string,
-	head func(v map[string]any) string) error {
+	now *runs.Spec, head func(v map[string]any) string) error {
 	groups := runs.SameButSeed(results)
 	v, body := map[string]any{"runs": results}, ""
 	if head != nil {
 		body = head(v) + "\n\n"
 	}
-	references, err := References(ctx, a, store, results)
+	references, err := References(ctx, a, store, results, now)
 	if err != nil {
 		return err
 	}
@@ -114,13 +115,22 @@ func sideBySide(results []*runs.Result) string {
 	return text.Table(rows...)
 }
 
-// References measures what the features of runs reach without a head, and whitened. It returns nil for runs on images
-// or on several sets of features, and with a warning if the files of the features are gone.
-func References(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result,
+// References measures what the features of runs reach without training, and whitened: features that were given, or those
+// of the network of a run on images that was trained now, nil if none was, whose initial weights are not random. It
+// returns nil for runs without such features or on several data sets, and with a warning if the files are gone.
+func References(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, now *runs.Spec,
 ) ([]train.Reference, error) {
 	first := results[0].Spec
+	if now != nil {
+		first = *now
+	}
+	bundled := first.NetworkFile == "" && (first.Weights != train.Pretrained || first.Arch == "small")
+	if !first.HasFeatures() && (now == nil || bundled) {
+		return nil, nil
+	}
 	for _, r := range results {
-		if s := r.Spec; !s.HasFeatures() || s.DataDigest != first.DataDigest || s.HeldOut != first.HeldOut {
+		if s := r.Spec; s.HasFeatures() != first.HasFeatures() || s.DataDigest != first.DataDigest ||
+			s.HeldOut != first.HeldOut {
 			return nil, nil
 		}
 	}
@@ -133,7 +143,32 @@ func References(ctx context.Context, a *cli.App, store *runs.Store, results []*r
 	if err != nil {
 		return nil, err
 	}
-	return trainer.References(ctx, data, first.HeldOut)
+	if now != nil && !first.HasFeatures() {
+		a.Logf("measuring the network's features themselves, to compare with: %d images",
+			len(data.Train.Labels())+len(data.Test.Labels()))
+	}
+	return trainer.References(ctx, train.Training{Config: first.Config, Data: data, HeldOut: first.HeldOut})
+}
+
+// Gained says whether a run's network is better than the features that it started from, in a line after its result.
+func Gained(r *runs.Result, references []train.Reference) string {
+	if references == nil || r.Recall == nil {
+		return ""
+	}
+	best := slices.MaxFunc(references, func(a, b train.Reference) int { return cmp.Compare(a.Recall[1], b.Recall[1]) })
+	points, p := 100*(r.Recall[1]-best.Recall[1]), best.Recall[1]
+	se := 100 * math.Sqrt(p*(1-p)/float64(max(best.Queries, 1)))
+	switch text := fmt.Sprintf("\nRecall@1 is %.1f points %%s the %s (%.1f): ", math.Abs(points), best.Name, 100*p); {
+	case points > se:
+		return fmt.Sprintf(text, "above") + "the training made it better."
+	case points >= -se:
+		return fmt.Sprintf("\nRecall@1 is that of the %s (%.1f) within a standard error of the test set, %.1f points.",
+			best.Name, 100*p, se)
+	default:
+		return fmt.Sprintf(text, "below") + "the training made it worse. What may help: a lower --lr, fewer trained weights " +
+			"(--set train_only=…, dmlx weights info lists their names), more steps, or a head alone (dmlx embed, then dmlx " +
+			"train --features)."
+	}
 }
 
 // HeadsText says what was chosen for the heads of groups of runs, a line each.

@@ -88,7 +88,7 @@ if no run shall be trained.`,
 				}
 				results = append(results, r)
 			}
-			return PrintComparison(ctx, a, store, results, out, nil)
+			return PrintComparison(ctx, a, store, results, out, nil, nil)
 		}),
 	}
 	compare.Flags().StringVar(&out, "out", "",

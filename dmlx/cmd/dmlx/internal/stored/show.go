@@ -23,6 +23,10 @@ func ResultText(r *runs.Result, dir string) string {
 	var b strings.Builder
 	if r.Diverged != "" {
 		fmt.Fprintf(&b, "diverged: %s\n", r.Diverged)
+		if strings.HasPrefix(r.Diverged, "collapsed") {
+			b.WriteString("All images are embedded in one place. What may help: a lower --lr, a rule whose weights fade " +
+				"(cos/lin/con) or that masks (cos/con/con+sc1), or fewer trained weights (--set train_only=…).\n")
+		}
 	}
 	if r.Recall != nil {
 		for _, k := range []int{1, 2, 4, 8} {

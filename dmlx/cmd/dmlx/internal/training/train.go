@@ -131,6 +131,9 @@ func (t *training) run(ctx context.Context) error {
 		say = sync.OnceFunc(func() {
 			t.Logf("run %s: %s on %s, seed %d, %s %d steps of %d images", spec.Hash(), spec.Objective, spec.DataName(),
 				spec.Seed, rate, spec.Steps(), spec.Batch())
+			if spec.NetworkFile != "" {
+				t.Logf("behind the network's features is a new, random last layer to %d dimensions; --dim sets how many", spec.Dim)
+			}
 		})
 		t.IgnoreBundled, t.RunProcess = true, nil
 		t.Progress = func(p runs.Progress) {
@@ -146,10 +149,14 @@ func (t *training) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if say(); one {
-		return t.print(ctx, results)
+	var now *runs.Spec // The network's features are measured beside it, which takes a while.
+	if ran > 0 {
+		now = &specs[0]
 	}
-	return t.compare(ctx, results, ran)
+	if say(); one {
+		return t.print(ctx, results, now)
+	}
+	return t.compare(ctx, results, ran, now)
 }
 
 // plan sets the preset, the seeds and the objectives.
@@ -201,13 +208,13 @@ func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
 }
 
 // compare compares results, of which some were trained now and those that are missing are nil.
-func (t *training) compare(ctx context.Context, results []*runs.Result, ran int) error {
+func (t *training) compare(ctx context.Context, results []*runs.Result, ran int, now *runs.Spec) error {
 	all := len(results)
 	results = slices.DeleteFunc(results, func(r *runs.Result) bool { return r == nil })
 	if len(results) == 0 {
 		return fmt.Errorf("none of the %d runs is there: leave out --cached-only to train them", all)
 	}
-	return stored.PrintComparison(ctx, t.App, t.store, results, t.out, func(v map[string]any) string {
+	return stored.PrintComparison(ctx, t.App, t.store, results, t.out, now, func(v map[string]any) string {
 		if v["trained"] = ran; len(results) < all {
 			return fmt.Sprintf("%d of %d runs are there", len(results), all)
 		}
@@ -216,8 +223,8 @@ func (t *training) compare(ctx context.Context, results []*runs.Result, ran int)
 }
 
 // print prints the only result.
-func (t *training) print(ctx context.Context, results []*runs.Result) error {
-	references, err := stored.References(ctx, t.App, t.store, results)
+func (t *training) print(ctx context.Context, results []*runs.Result, now *runs.Spec) error {
+	references, err := stored.References(ctx, t.App, t.store, results, now)
 	if err != nil {
 		return err
 	}
@@ -231,5 +238,5 @@ func (t *training) print(ctx context.Context, results []*runs.Result) error {
 		above.WriteString(stored.HeadsText([][]*runs.Result{results}))
 	}
 	return t.Print(stored.Trained{Result: result, Dir: dir, References: references},
-		above.String()+stored.ResultText(result, dir))
+		above.String()+stored.ResultText(result, dir)+stored.Gained(result, references))
 }

@@ -1,0 +1,90 @@
+package train
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/heads"
+	"github.com/gradient-surgery/dml/dmlx/samples"
+)
+
+// Reference is what a training is held against: the test set by features that were there before it.
+type Reference struct {
+	Name string `json:"name"` // "features", or "whitened features".
+	Measures
+}
+
+// References measures the test set of a training by its features, see [heads.References]: those of its data, or,
+// for images, what its network gives before the last layer with the weights that it starts from, computed on one
+// device. Of the training it takes Config, Data and HeldOut.
+func (t *Trainer) References(ctx context.Context, of Training) (out []Reference, err error) {
+	without, err := samples.HeldOut(of.Data.Train.Labels(), of.HeldOut)
+	if err != nil {
+		return nil, err
+	}
+	data := of.Data
+	if data.Train.Shape().Rank() > 1 {
+		one := New(t.Choice)
+		defer one.Close()
+		k, err := one.wholeNetwork(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		defer k.close()
+		data = k.features()
+	}
+	all, err := heads.References(ctx, t.Backend, data, without)
+	if err != nil {
+		return nil, err
+	}
+	out = make([]Reference, len(all))
+	for i, r := range all {
+		out[i].Name = r.Name
+		if err := out[i].measure(ctx, t, r.Queries, r.Gallery); err != nil {
+			return nil, fmt.Errorf("test set of %s: %w", data.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// wholeNetwork returns what computes a network up to its last layer, with its initial weights.
+func (t *Trainer) wholeNetwork(ctx context.Context, of Training) (*keeper, error) {
+	c, data, err := of.prepared(of.Data)
+	if err != nil {
+		return nil, err
+	}
+	a := backbone.Arch(c.Arch)
+	cut := &split{name: "features"}
+	switch {
+	case c.NetworkFile != "":
+		n, err := c.opened()
+		if err != nil {
+			return nil, err
+		}
+		cut.width = n.Width
+		cut.body = func(scope *model.Scope, x *Node) *Node { return n.Features(scope, x, backbone.Pass{}) }
+	case c.Arch != "":
+		cut.width = a.Width()
+		cut.body = func(scope *model.Scope, x *Node) *Node { return a.Features(scope, x, backbone.Pass{}) }
+	default:
+		return nil, fmt.Errorf("%s has no features: want a backbone, or the network of a file", c.Network())
+	}
+	c.tail = cut
+	return &keeper{ctx: ctx, trainer: t, training: of, config: c, data: data, cut: cut}, nil
+}
+
+// features returns the data set of what the network gives for the images.
+func (k *keeper) features() *samples.Data {
+	out := *k.data
+	out.Scale, out.Shift = nil, nil
+	for _, of := range []*samples.Split{&out.Train, &out.Test, &out.Gallery} {
+		if *of != nil {
+			*of = &bodySamples{*of, k}
+		}
+	}
+	return &out
+}
