@@ -24,7 +24,7 @@ func words(t *testing.T, args ...string) []string {
 }
 
 func TestCompletions(t *testing.T) {
-	store := atWork(t)
+	store := filepath.Join(atWork(t), "runs")
 	t.Setenv("DMLX_STORE", store)
 	for _, c := range []struct {
 		args []string
