@@ -8,7 +8,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 )
 
 func TestDoctor(t *testing.T) {
@@ -33,9 +32,6 @@ func TestDoctor(t *testing.T) {
 	}
 	if backend.SIMD && (r.SIMD != "yes" || r.GetSIMD != "") {
 		t.Errorf("SIMD: %q, %q", r.SIMD, r.GetSIMD)
-	}
-	if status, ask := host.HugePages(); r.HugePages != status || (r.GetPages == "") != (ask == "") {
-		t.Errorf("huge pages: %q, %q", r.HugePages, r.GetPages)
 	}
 	told := false
 	for _, m := range r.Missing {

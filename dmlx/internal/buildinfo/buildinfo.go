@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,8 +31,6 @@ type Info struct {
 
 	// Asked is set if git was asked for the commit when the program ran, since nothing is stamped on it.
 	Asked bool
-	// Newer is set if sources were changed after the program was built, so that Commit may not be what it was built from.
-	Newer bool
 
 	// Source is the folder of the sources if it is still there, "" if not. In the module cache it cannot be written.
 	Source string
@@ -49,11 +46,6 @@ var Get = sync.OnceValue(func() Info {
 	if info.Source = source(); info.Commit == "" && info.Version == "(devel)" && info.Source != "" {
 		info.Commit, info.Dirty = commitOf(info.Source)
 		info.Asked = info.Commit != ""
-		if self, err := os.Executable(); err == nil && info.Asked {
-			if built, err := os.Stat(self); err == nil {
-				info.Newer = changedAfter(info.Source, built.ModTime())
-			}
-		}
 	}
 	return info
 })
@@ -102,9 +94,6 @@ func (i Info) String() string {
 	}
 	if i.Asked {
 		text = "checkout " + text
-	}
-	if i.Newer {
-		text += ", changed after the build"
 	}
 	return text
 }
@@ -168,24 +157,4 @@ func commitOf(dir string) (commit string, dirty bool) {
 		return "", false
 	}
 	return commit, dirty
-}
-
-// changedAfter tells whether a file that programs are built from is newer than a time.
-func changedAfter(root string, built time.Time) bool {
-	newer := false
-	look := func(path string, d fs.DirEntry, err error) error {
-		name := filepath.Base(path)
-		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".md") {
-			return nil
-		}
-		if info, err := d.Info(); err == nil && info.ModTime().After(built) {
-			newer = true
-			return fs.SkipAll
-		}
-		return nil
-	}
-	for _, below := range []string{"go.mod", "go.sum", "datasets", "dmlx", "figures"} {
-		_ = filepath.WalkDir(filepath.Join(root, below), look)
-	}
-	return newer
 }

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestStamped(t *testing.T) {
@@ -32,8 +31,8 @@ func TestStamped(t *testing.T) {
 	if got := stamped(&replaced).String(); got != "(devel)" {
 		t.Errorf("a folder in place of the module: %q", got)
 	}
-	asked := Info{Version: "(devel)", Commit: "0123456789abcdef", Asked: true, Dirty: true, Newer: true}
-	if got := asked.String(); got != "checkout 0123456789ab+changes, changed after the build" {
+	asked := Info{Version: "(devel)", Commit: "0123456789abcdef", Asked: true, Dirty: true}
+	if got := asked.String(); got != "checkout 0123456789ab+changes" {
 		t.Error(got)
 	}
 }
@@ -94,37 +93,6 @@ func TestCommitOf(t *testing.T) {
 	}
 	if got, _ := commitOf(sub); got != "" {
 		t.Errorf("a copy inside another checkout has its commit %s", got)
-	}
-}
-
-func TestChangedAfter(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "dmlx"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	built := time.Now()
-	put := func(name string, at time.Time) {
-		t.Helper()
-		path := filepath.Join(root, name)
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("go.mod", built.Add(-time.Minute))
-	put("dmlx/a.go", built.Add(-time.Second))
-	for _, other := range []string{"dmlx/a_test.go", "dmlx/README.md", "notes.go"} {
-		put(other, built.Add(time.Minute))
-	}
-	if changedAfter(root, built) {
-		t.Error("files that are not built count")
-	}
-	put("dmlx/a.go", built.Add(time.Second))
-	if !changedAfter(root, built) {
-		t.Error("a newer source does not count")
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
@@ -41,10 +40,8 @@ func BuildWithSIMD() string {
 type Report struct {
 	Backend   *backend.Choice   `json:"backend"` // Nil if none starts.
 	Error     string            `json:"error,omitempty"`
-	SIMD      string            `json:"go_backend_simd"`          // "yes", or "no" and the reason.
-	GetSIMD   string            `json:"simd_command,omitempty"`   // The command that builds this program with SIMD.
-	HugePages string            `json:"huge_pages"`               // "yes", or "no" and the reason.
-	GetPages  string            `json:"huge_pages_env,omitempty"` // The environment variable that turns them on.
+	SIMD      string            `json:"go_backend_simd"`        // "yes", or "no" and the reason.
+	GetSIMD   string            `json:"simd_command,omitempty"` // The command that builds this program with SIMD.
 	Versions  map[string]string `json:"versions"`
 	Go        string            `json:"go_command"`
 	CCompiler string            `json:"c_compiler"`
@@ -95,10 +92,6 @@ func Examine(ctx context.Context, store string, l *lab.Lab) *Report {
 		r.SIMD = "not on " + runtime.GOARCH
 	default:
 		r.SIMD, r.GetSIMD = "no, this program was built without it", BuildWithSIMD()
-	}
-	var tunables string
-	if r.HugePages, tunables = host.HugePages(); tunables != "" {
-		r.GetPages = host.TunablesEnv + "=" + tunables
 	}
 	if path, version, err := lab.FindPython(ctx); err != nil {
 		r.lacks("Python for JupyterLab", text.OneLine(err.Error()))
@@ -219,12 +212,6 @@ func (r *Report) Text() string {
 		line("SIMD", "%s", r.SIMD)
 		if r.GetSIMD != "" {
 			line("", "with SIMD matrix products are about ten times as fast: %s", r.GetSIMD)
-		}
-	}
-	if name == "xla:cpu" {
-		line("huge pages", "%s", r.HugePages)
-		if r.GetPages != "" {
-			line("", "with huge pages training takes about a tenth less time: export %s", r.GetPages)
 		}
 	}
 	line("versions", "%s", strings.Join(r.versionList(), ", "))

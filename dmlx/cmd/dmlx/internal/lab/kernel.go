@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
@@ -161,9 +160,6 @@ func (l *Lab) environ(headless bool) []string {
 	}
 	if l.Preset != "" {
 		set["DMLX_PRESET"] = l.Preset
-	}
-	if _, ask := host.HugePages(); ask != "" {
-		set[host.TunablesEnv] = ask // For cells that train.
 	}
 	return l.isolated(set)
 }
