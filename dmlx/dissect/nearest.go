@@ -56,9 +56,23 @@ func Nearest(e Embeddings, g []float32, candidates []Candidate) ([]Near, error) 
 	if err := (Autograd{Gradient: g}).check(e); err != nil {
 		return nil, err
 	}
-	b, err := probeBackend()
+	f, all, err := gradientsOf(e, candidates)
 	if err != nil {
 		return nil, err
+	}
+	given := onSphere(f, g, e.Dim)
+	if norm(given) == 0 {
+		return nil, errors.New("the gradient only changes the lengths of the embeddings: no rule does that")
+	}
+	return ranked(given, candidates, all), nil
+}
+
+// gradientsOf returns the normalized embeddings and the gradient of each candidate on the sphere, nil for one that is
+// not finite.
+func gradientsOf(e Embeddings, candidates []Candidate) (f []float32, all [][]float64, err error) {
+	b, err := probeBackend()
+	if err != nil {
+		return nil, nil, err
 	}
 	out, err := runOn(b, e, func(x, labels *Node) []*Node {
 		f := dmlx.Normalize(x)
@@ -69,23 +83,27 @@ func Nearest(e Embeddings, g []float32, candidates []Candidate) ([]Near, error) 
 		return nodes
 	})
 	if err != nil {
-		return nil, fmt.Errorf("gradients of %d candidates: %w", len(candidates), err)
+		return nil, nil, fmt.Errorf("gradients of %d candidates: %w", len(candidates), err)
 	}
-	f := graphs.Floats(out[0])
-	given := onSphere(f, g, e.Dim)
-	if norm(given) == 0 {
-		return nil, errors.New("the gradient only changes the lengths of the embeddings: no rule does that")
-	}
-	var ranked []Near
-	for i, c := range candidates {
-		values := graphs.Floats(out[i+1])
+	f = graphs.Floats(out[0])
+	for _, t := range out[1:] {
+		values := graphs.Floats(t)
 		if slices.ContainsFunc(values, func(v float32) bool { return !finite(v) }) {
-			continue
-		}
-		if a := agreement(onSphere(f, values, e.Dim), given, nil, 0); a != nil {
-			ranked = append(ranked, Near{c.Name, a.Constant, a.Error, a.Cosine})
+			all = append(all, nil)
+		} else {
+			all = append(all, onSphere(f, values, e.Dim))
 		}
 	}
-	slices.SortStableFunc(ranked, func(x, y Near) int { return cmp.Compare(y.Cosine, x.Cosine) })
-	return ranked, nil
+	return f, all, nil
+}
+
+// ranked are the candidates with gradients by the cosines of these with a given one, the nearest first.
+func ranked(given []float64, candidates []Candidate, gradients [][]float64) (out []Near) {
+	for i, c := range candidates {
+		if a := agreement(gradients[i], given, nil, 0); a != nil {
+			out = append(out, Near{c.Name, a.Constant, a.Error, a.Cosine})
+		}
+	}
+	slices.SortStableFunc(out, func(x, y Near) int { return cmp.Compare(y.Cosine, x.Cosine) })
+	return out
 }

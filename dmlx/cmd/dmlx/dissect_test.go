@@ -122,3 +122,55 @@ func TestRowsWithoutDirection(t *testing.T) {
 		}
 	}
 }
+
+// TestCourt compares all losses on drawn batches, and on one of files whose rows are in no order.
+func TestCourt(t *testing.T) {
+	t.Setenv("GOMLX_BACKEND", "go")
+	v := object(t, "dissect", "--court")
+	gradients := v["gradients"].([]any)
+	if len(gradients) != len(v["batches"].([]any)) || len(gradients[0].([]any)) != len(losses.Names()) ||
+		len(v["cosines"].([]any)) != len(losses.Names()) {
+		t.Errorf("%v of %v", v["batches"], v["losses"])
+	}
+	code, out, stderr := invoke(t, "dissect", "--court")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	for _, want := range []string{"sincere has the gradient of info-nce under another name", "it is as long",
+		"half-trained",
+		"On trained, sup-con pushes positives"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "sincere pushes") || strings.Contains(out, "NaN") {
+		t.Error(out)
+	}
+	dir := t.TempDir()
+	e, l := filepath.Join(dir, "e.npy"), filepath.Join(dir, "l.npy")
+	if err := npy.WriteFloat32(e, []float32{1, 0, 0, 1, 1, 1, -1, 2, 2, 0.5, 0.5, 3}, 6, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := npy.WriteInt64(l, []int64{7, 2, 7, 2, 7, 2}, 6); err != nil {
+		t.Fatal(err)
+	}
+	mined := object(t, "dissect", "--court", "--embeddings", e, "--labels", l, "--miner", "easy-positive")
+	for _, row := range mined["gradients"].([]any)[0].([]any) {
+		r := row.(map[string]any)
+		if share := r["share_of_mined_triplet"].(float64); r["loss"] == "triplet" && math.Abs(share-1) > 1e-4 {
+			t.Errorf("a loss on the triplets of rules: %v", r)
+		}
+	}
+	for want, args := range map[string][]string{
+		"leave out --loss":        {"--loss", "ms"},
+		"leave out --matrix":      {"--matrix", "m.npy"},
+		"--labels L.npy together": {"--embeddings", e},
+		"nowhere.npy":             {"--embeddings", e, "--labels", "nowhere.npy"},
+		"did you mean":            {"--miner", "easy-positiv"},
+	} {
+		if code, _, stderr := invoke(t, append([]string{"dissect", "--court"}, args...)...); code == 0 ||
+			!strings.Contains(stderr, want) {
+			t.Errorf("%v: %d, %s; want %s", args, code, stderr, want)
+		}
+	}
+}

@@ -208,6 +208,7 @@ func TestJSONIsDescribed(t *testing.T) {
 		append([]string{"recall"}, batch...),
 		append([]string{"gradient", "--out", in("G.npy")}, batch...), append([]string{"dissect", "--loss", "ms"}, batch...),
 		append([]string{"dissect", "--gradient", in("G.npy"), "--rule", "cos/con/con"}, batch...), {"dissect", "--list"},
+		{"dissect", "--court"},
 		append([]string{"dissect", "--gradient", in("G.npy"), "--nearest", "3"}, batch...),
 		{"rule", "cos/lin/cir"}, {"rule", "cos/lin/cir", "--pytorch"},
 		{"weights", "info", filepath.Join("..", "..", "onnx", "testdata", "vit_tiny.onnx")},

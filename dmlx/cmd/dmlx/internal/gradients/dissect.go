@@ -27,7 +27,7 @@ type dissection struct {
 
 	gradient, at, similarity string // Of a given gradient.
 	nearest                  int    // How many rules and losses to rank.
-	listed                   bool
+	listed, court            bool
 
 	of   *losses.Named // Nil if none is named; set by parse, as what follows.
 	by   miners.Miner  // Nil if none is named.
@@ -53,6 +53,7 @@ E.npy holds the embeddings [B, D], not necessarily normalized; L.npy the labels,
 Losses (--list describes them):
 ` + text.Wrap(losses.Names()),
 		Example: `  dmlx dissect --list
+  dmlx dissect --court
   dmlx dissect --loss "circle?gamma=64" --embeddings E.npy --labels L.npy --matrix M.npy --pairs pairs.csv
   dmlx dissect --gradient G.npy --at raw --embeddings E.npy --labels L.npy --loss ms --matrix M.npy
   dmlx dissect --gradient G.npy --embeddings E.npy --labels L.npy --nearest 10
@@ -63,6 +64,8 @@ Losses (--list describes them):
 	flags := cmd.Flags()
 	flags.StringVar(&d.loss, "loss", "", `loss; parameters that differ from the published ones follow a "?": "ms?beta=40"`)
 	flags.BoolVar(&d.listed, "list", false, "list the losses with their sources and formulas")
+	flags.BoolVar(&d.court, "court", false,
+		"compare the gradients of all losses, on drawn batches or on that of --embeddings and --labels")
 	flags.StringVar(&d.miner, "miner", "",
 		"miner of the pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
 	flags.StringVar(&d.embeddings, "embeddings", "", "embeddings [B, D] (.npy)")
@@ -89,8 +92,11 @@ func (d *dissection) run(a *cli.App) error {
 	if d.listed {
 		return a.Print(map[string]any{"losses": losses.All()}, listOfLosses())
 	}
+	if d.court {
+		return d.holdCourt(a)
+	}
 	if d.loss == "" && !d.given() || d.embeddings == "" || d.labels == "" {
-		return cli.Usagef("want --loss NAME or --gradient G.npy, --embeddings E.npy and --labels L.npy, or --list")
+		return cli.Usagef("want --loss NAME or --gradient G.npy, --embeddings E.npy and --labels L.npy, or --list or --court")
 	}
 	read := []string{d.embeddings, d.labels, d.proxies, d.classes, d.gradient, d.similarity}
 	if err := cmp.Or(d.check(), cli.CheckOut(read, d.matrix, d.pairs), d.parse()); err != nil {
