@@ -1,12 +1,15 @@
 package onnx
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -400,4 +403,43 @@ func (n *Network) graph(size [2]int, use func(e *evaluation) error) (err error) 
 	model.SetStore(g, store)
 	images := Parameter(g, "images", shapes.Make(dtypes.Float32, probeBatch, size[0], size[1], 3))
 	return use(n.evaluation(store.RootScope(), images, backbone.Pass{}))
+}
+
+// Mixes tells whether the features of an image depend on the other images of its batch: two batches of noise that share
+// the first image are computed on a backend.
+func (n *Network) Mixes(b compute.Backend) (mixes bool, err error) {
+	defer errs.Catch(&err)
+	store := model.NewStore()
+	defer store.Finalize()
+	if err := n.Init(store, nil); err != nil {
+		return false, err
+	}
+	exec, err := model.NewExec(b, store, func(scope *model.Scope, x *Node) *Node {
+		return n.Features(scope, x, backbone.Pass{})
+	})
+	if err != nil {
+		return false, err
+	}
+	defer exec.Finalize()
+	h, w := cmp.Or(n.Size[0], n.OpenSize()), cmp.Or(n.Size[1], n.OpenSize())
+	noise := rand.New(rand.NewPCG(1, 2))
+	images := make([]float32, probeBatch*h*w*3)
+	var first []float32
+	for from := 0; from < len(images); from += len(images) / probeBatch { // The second time all but the first image.
+		for i := range images[from:] {
+			images[from+i] = float32(noise.NormFloat64())
+		}
+		out, err := exec.Call(tensors.FromFlatDataAndDimensions(images, probeBatch, h, w, 3))
+		if err != nil {
+			return false, err
+		}
+		features := tensors.MustCopyFlatData[float32](out[0])[:n.Width]
+		if first == nil {
+			first = features
+		}
+		for i, v := range features { // Rounding may differ.
+			mixes = mixes || math.Abs(float64(v-first[i])) > 1e-3*(1+math.Abs(float64(first[i])))
+		}
+	}
+	return mixes, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -158,6 +159,48 @@ func TestOpsets(t *testing.T) {
 	for op, from := range since {
 		if _, found := operators[op]; !found || from <= oldest || from > newest {
 			t.Errorf("%s from %d", op, from)
+		}
+	}
+}
+
+// A network that subtracts the batch's mean mixes its images; one that subtracts each image's own does not.
+func TestMixes(t *testing.T) {
+	t.Parallel()
+	mean := func(axis int) []byte {
+		parts := [][]byte{nodeOf("ReduceMean", "images > m", intsAttribute("axes", axis), intAttribute("keepdims", 1)),
+			nodeOf("Sub", "images m > y"), nodeOf("Flatten", "y > features")}
+		return append(opsetOf(17), fileOf(parts...)[len(opsetOf(18)):]...)
+	}
+	plain, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, err := backend.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []compute.Backend{plain, best.Backend} {
+		for axis, want := range map[int]bool{0: true, 1: false, 3: false} {
+			n, err := Read(mean(axis))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mixes, err := n.Mixes(b); err != nil || mixes != want {
+				t.Errorf("mean over axis %d: %v, %v; want %v", axis, mixes, err, want)
+			}
+		}
+	}
+	for _, file := range []string{"vit_tiny", "resnet18", "dinov3", "efficientnet_lite0", "vit_any"} {
+		raw, err := os.ReadFile(filepath.Join("testdata", file+".onnx"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := Read(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mixes, err := n.Mixes(plain); err != nil || mixes {
+			t.Errorf("%s: %v, %v", file, mixes, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/onnxpb"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
@@ -312,6 +314,35 @@ func TestOddNumbers(t *testing.T) {
 		_, _, stderr := invoke(t, strings.Fields(c.args)...)
 		if !strings.Contains(stderr, c.want) || c.not != "" && regexp.MustCompile(c.not).MatchString(stderr) {
 			t.Errorf("dmlx %s: %s, want %q", c.args, stderr, c.want)
+		}
+	}
+}
+
+// What is odd about a network is said by each command that computes with it, once: its notes, and that it mixes images.
+func TestOddNetwork(t *testing.T) {
+	store, dir := atWork(t), t.TempDir()
+	net, images := filepath.Join(dir, "net.onnx"), filepath.Join(dir, "images")
+	graph := onnxpb.Message([]byte(nil), 1, onnxpb.Node("ReduceMean", "m", []string{"images"}, onnxpb.Ints("axes", 0)))
+	graph = onnxpb.Message(graph, 1, onnxpb.Node("Sub", "y", []string{"images", "m"}))
+	graph = onnxpb.Message(graph, 1, onnxpb.Node("Flatten", "features", []string{"y"}))
+	graph = onnxpb.Message(graph, 11, onnxpb.Value("images", "N", 3, 8, 8))
+	graph = onnxpb.Message(graph, 12, onnxpb.Value("features", "N", 192))
+	graph = onnxpb.Message(graph, 12, onnxpb.Value("y", "N", 3, 8, 8))
+	if err := os.WriteFile(net, onnxpb.Model(graph, nil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		drawImage(t, filepath.Join(images, string(rune('a'+i/2)), fmt.Sprint(i, ".png")), i)
+	}
+	for _, args := range [][]string{{"embed", "--weights", net, "--images", images, "--out", filepath.Join(dir, "E.npy")},
+		{"gallery", "index", "--weights", net, "--images", images, "--out", filepath.Join(dir, "G")},
+		{"train", "--store", store, "--preset", "smoke", "--arch", net, "--data", images, "--batch", "2x2", "--epochs", "1",
+			"--set", "steps=1", "--dim", "2", "--rule", "cos/con/con", "--lr", "0.1", "--seeds", "1,2"}} {
+		code, _, stderr := invoke(t, args...)
+		for _, want := range []string{"Of 2 outputs the first, \"features\"", "depend on the other images of its batch"} {
+			if code != 0 || strings.Count(stderr, want) != 1 {
+				t.Errorf("%v: %d %s; want once %s", args, code, stderr, want)
+			}
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -49,4 +51,24 @@ func (a *App) BackendOn(devices int, light bool) (*train.Trainer, error) {
 	}
 	t, err = t.OnDevices(devices)
 	return t, Usage(err)
+}
+
+// SayNetwork warns of what is odd about the network of a file, once: its notes, and features of an image that depend on
+// the other images of its batch.
+func (a *App) SayNetwork(path string, n *onnx.Network, on *train.Trainer) error {
+	if _, said := a.warned.LoadOrStore(n, true); said {
+		return nil
+	}
+	for _, note := range n.Notes {
+		a.Warn(path + ": " + note)
+	}
+	mixes, err := n.Mixes(on.Backend)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if mixes {
+		a.Warn(path + ": the features of an image depend on the other images of its batch, so that they are not its own: " +
+			"export the network in inference, without operators that compute across the batch")
+	}
+	return nil
 }

@@ -173,7 +173,7 @@ func loadEmbedder(a *cli.App, arch, path, features string) (*embedder, error) {
 		if err != nil {
 			return nil, err
 		}
-		return networkEmbedder(path, n)
+		return networkEmbedder(a, path, n)
 	} else if path == train.Pretrained {
 		raw, err = pretrained(arch)
 	} else {
@@ -189,7 +189,7 @@ func loadEmbedder(a *cli.App, arch, path, features string) (*embedder, error) {
 		if err != nil {
 			return nil, err
 		}
-		return networkEmbedder(network, n)
+		return networkEmbedder(a, network, n)
 	}
 	store := model.NewStore()
 	o, prepare, width, err := loadNetwork(store, arch, path, raw, features)
@@ -298,10 +298,17 @@ func checkFeatures(features string) error {
 }
 
 // networkEmbedder returns the network of an ONNX file, of which embed writes the output.
-func networkEmbedder(path string, n *onnx.Network) (*embedder, error) {
+func networkEmbedder(a *cli.App, path string, n *onnx.Network) (*embedder, error) {
 	p, err := n.Preprocessing()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	on, err := a.Backend()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.SayNetwork(path, n, on); err != nil {
+		return nil, err
 	}
 	store := model.NewStore()
 	return &embedder{p, n.Width, store, func(scope *model.Scope, pixels *graph.Node) *graph.Node {

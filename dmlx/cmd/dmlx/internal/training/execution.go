@@ -12,10 +12,12 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // execution is what train, reproduce and rates share, and the flags for it. All of them plan their runs, check them,
@@ -69,7 +71,16 @@ func (x *execution) begin(preset presets.Preset, light bool) (err error) {
 	if err := setJobs(&x.Options, x.store, preset); err != nil {
 		return err
 	}
-	x.open = func() (*train.Trainer, error) { return x.BackendOn(x.Devices, light) }
+	x.open = func() (*train.Trainer, error) {
+		on, err := x.BackendOn(x.Devices, light)
+		if file := preset.Base.NetworkFile; err == nil && file != "" {
+			var n *onnx.Network
+			if n, err = weights.OpenNetwork(file); err == nil {
+				err = x.SayNetwork(file, n, on)
+			}
+		}
+		return on, err
+	}
 	switch {
 	case x.on.dryRun:
 		x.Submit = func(_ context.Context, jobs []runs.Job) error {
