@@ -18,6 +18,7 @@ type ranking struct {
 	first                       int
 	averagePrecision, precision float64 // At R.
 	positive, negative          float32 // Highest similarity to a match and to another class, NaN where there is none.
+	tied                        bool    // Whether the order of equal similarities decides a measure.
 }
 
 // tally finds a query's ranking from its similarities one at a time, in any order: it counts the items of other classes
@@ -26,6 +27,7 @@ type ranking struct {
 type tally struct {
 	matches []match // Best first.
 	others  []int32 // others[t]: items of other classes seen that come after exactly t matches.
+	equal   []int32 // equal[t]: those of them with the similarity of matches[t], the first that has it; −1 if none ties.
 	within  int     // Matches whose ranks may still matter.
 	counted int     // Items counted since within was last narrowed.
 	most    int     // The largest K of Recall@K.
@@ -45,8 +47,11 @@ func (m match) before(other match) bool {
 // newTally begins with the query's matches in any order, which it may keep, and the largest K of Recall@K.
 func newTally(matches []match, most int) *tally {
 	t := &tally{
-		matches: matches, others: make([]int32, len(matches)), within: len(matches), most: most,
-		highest: float32(math.Inf(-1)),
+		matches: matches, others: make([]int32, len(matches)), equal: make([]int32, len(matches)), within: len(matches),
+		most: most, highest: float32(math.Inf(-1)),
+	}
+	for i := range t.equal {
+		t.equal[i] = -1
 	}
 	slices.SortFunc(matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.index, b.index))
@@ -67,6 +72,16 @@ func (t *tally) see(index int, similarity float32) float32 {
 	t.highest = max(t.highest, similarity)
 	item := match{similarity, index}
 	after := sort.Search(t.within, func(i int) bool { return item.before(t.matches[i]) })
+	at := after
+	for at > 0 && t.matches[at-1].similarity == similarity {
+		at--
+	}
+	if at < t.within && t.matches[at].similarity == similarity {
+		t.equal[at] = max(t.equal[at], 0)
+		if at == after {
+			t.equal[at]++
+		}
+	}
 	if after < t.within {
 		t.others[after]++
 		if t.counted++; t.counted >= len(t.matches) {
@@ -76,17 +91,21 @@ func (t *tally) see(index int, similarity float32) float32 {
 	return t.low()
 }
 
-// narrow leaves out of within the matches that have fallen too far behind: all measures ask for the first R places, and
-// recall also for the first match among the K nearest.
+// limit is the place from which on a match does not count: all measures ask for the first R places, and recall also for
+// the first match among the K nearest.
+func limit(match, matches, most int) int {
+	if match == 0 {
+		return max(matches, most)
+	}
+	return matches
+}
+
+// narrow leaves out of within the matches that have fallen too far behind, whatever the order of equal ones.
 func (t *tally) narrow() {
 	before, within := 0, 0
 	for i := range t.within {
 		before += int(t.others[i])
-		limit := len(t.matches)
-		if i == 0 {
-			limit = max(limit, t.most)
-		}
-		if i+before >= limit {
+		if i+before-int(max(t.equal[i], 0)) >= limit(i, len(t.matches), t.most) {
 			break
 		}
 		within++
@@ -108,6 +127,9 @@ func (t *tally) ranking() ranking {
 	before := 0
 	for i := range t.within {
 		before += int(t.others[i])
+		if tied := int(t.equal[i]); tied >= 0 && i+before-tied < limit(i, r.matches, t.most) {
+			r.tied = true
+		}
 		if i+before >= r.matches {
 			break
 		}
@@ -154,8 +176,8 @@ func key(similarity float32, index int, matches uint64) uint64 {
 }
 
 // ranking ranks a row of similarities, which it overwrites, for a query whose class has these items, ascending. own is
-// the query's own item or −1. There must be a match.
-func (c *counter) ranking(row []float32, class []int, own int) ranking {
+// the query's own item or −1, and most the largest K of Recall@K. There must be a match.
+func (c *counter) ranking(row []float32, class []int, own, most int) ranking {
 	const none = -4 // Below all similarities.
 	if own >= 0 {
 		row[own] = none
@@ -250,7 +272,13 @@ func (c *counter) ranking(row []float32, class []int, own int) ranking {
 		}
 		of := c.keys[next-n[0]-n[1] : next]
 		slices.Sort(of)
-		for _, k := range of {
+		within, kinds := false, 0 // Of the items with a similarity.
+		for i, k := range of {
+			if i == 0 || k>>32 != of[i-1]>>32 {
+				within, kinds = found+others < limit(found, r.matches, most), 0
+			}
+			kinds |= 1 << (k & 1)
+			r.tied = r.tied || within && kinds == 3
 			if k&1 == 1 {
 				match()
 			} else {
@@ -291,7 +319,7 @@ func rankAll(
 		}
 		if len(class) >= max(manyMatches, len(row)/100) {
 			c := counters.Get().(*counter)
-			ranked[i] = c.ranking(row, class, own)
+			ranked[i] = c.ranking(row, class, own, most)
 			counters.Put(c)
 			return
 		}

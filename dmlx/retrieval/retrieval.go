@@ -36,6 +36,8 @@ type Result struct {
 	Queries     int `json:"queries"`
 	LoneQueries int `json:"lone_queries"`
 
+	// Tied counts the queries in the means of which a measure depends on the order of equal similarities.
+	Tied int `json:"-"`
 	// NearestPositive and NearestNegative hold, per query, the highest similarity to another item of its class and to
 	// an item of another class: the easy positive and hard negative of the whole set. NaN where there is none.
 	NearestPositive []float32 `json:"-"`
@@ -106,6 +108,9 @@ func summarize(ranked []ranking, ks []int) (*Result, error) {
 			continue
 		}
 		r.Queries++
+		if q.tied {
+			r.Tied++
+		}
 		for _, k := range ks {
 			if q.first < k {
 				r.Recall[k]++

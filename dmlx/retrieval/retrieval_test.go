@@ -109,6 +109,23 @@ func TestTies(t *testing.T) {
 	})
 }
 
+// Queries are counted of which the order of equal similarities decides a measure.
+func TestTied(t *testing.T) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		gallery := &Embeddings{Dim: 2, Values: []float32{1, 0, 0, 1, 0, 2, -1, 0}, Labels: []int64{1, 1, 2, 3}}
+		queries := &Embeddings{Dim: 2, Values: []float32{1, 0, 2, 0, 3, 0}, Labels: []int64{1, 2, 3}}
+		// Similarities 1, 0, 0, −1: a match and another tie for places 1 and 2. Class 1 asks for the first two, so that its
+		// precision is 1, or ½ in the other order; class 2 asks for one, and with K = 2 or more for its first match; class 3
+		// has none that ties.
+		for k, want := range map[int]int{1: 1, 2: 2, 4: 2} {
+			r, err := Evaluate(t.Context(), b, queries, gallery, []int{k})
+			if err != nil || r.Tied != want || r.RPrecision != 1./3 {
+				t.Errorf("K = %d: %+v, %v; want %d tied", k, r, err, want)
+			}
+		}
+	})
+}
+
 // brute sorts the whole gallery for each query, in float64.
 func brute(q, g *Embeddings, self bool, ks []int) *Result {
 	r := &Result{Recall: map[int]float64{}}
@@ -287,6 +304,11 @@ func TestPairsAgainstRows(t *testing.T) {
 					}
 				}
 				r.matches = len(members[e.Labels[i]]) - 1
+				for place := range order {
+					r.tied = r.tied || r.matches > 0 && tiedFrom(order, place, r.matches, most, func(j int) (float32, bool) {
+						return row[j], e.Labels[j] == e.Labels[i]
+					})
+				}
 				found := 0
 				for place, j := range order[:r.matches] {
 					if e.Labels[j] == e.Labels[i] {
@@ -461,6 +483,29 @@ func TestEvaluateOnDevices(t *testing.T) {
 	}
 }
 
+// tiedFrom tells whether at a place begin items of one similarity, matches and others, whose order decides a measure:
+// they begin within the first R places, or within the most first ones and no match comes before them.
+func tiedFrom[T any](ranked []T, place, matches, most int, of func(T) (similarity float32, match bool)) bool {
+	s, _ := of(ranked[place])
+	limit := max(matches, most)
+	for _, item := range ranked[:place] {
+		before, match := of(item)
+		if before == s {
+			return false
+		}
+		if match {
+			limit = matches
+		}
+	}
+	kinds := map[bool]bool{}
+	for _, item := range ranked[place:] {
+		if similarity, match := of(item); similarity == s {
+			kinds[match] = true
+		}
+	}
+	return place < limit && len(kinds) == 2
+}
+
 // A tally ranks as sorting does, whatever the similarities are, and a counter as the tally, to the bit.
 func TestTallyAndCounter(t *testing.T) {
 	t.Parallel()
@@ -503,6 +548,9 @@ func TestTallyAndCounter(t *testing.T) {
 				return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.index, b.index))
 			})
 			for place, m := range all {
+				want.tied = want.tied || tiedFrom(all, place, n, 3*n, func(m match) (float32, bool) {
+					return m.similarity, isMatch[m.index]
+				})
 				if isMatch[m.index] && want.first < 0 {
 					want.first = place
 				}
@@ -525,10 +573,10 @@ func TestTallyAndCounter(t *testing.T) {
 			}
 			row[n] = 1
 			slices.Sort(class)
-			if counted := new(counter).ranking(row, class, n); counted != got {
+			if counted := new(counter).ranking(row, class, n, 3*n); counted != got {
 				t.Errorf("%s, %d matches: counted %+v; want %+v", what, n, counted, got)
 			}
-			if got.first != want.first || math.Abs(got.precision-want.precision) > 1e-12 ||
+			if got.first != want.first || got.tied != want.tied || math.Abs(got.precision-want.precision) > 1e-12 ||
 				math.Abs(got.averagePrecision-want.averagePrecision) > 1e-12 {
 				t.Errorf("%s, %d matches: %+v; want %+v", what, n, got, want)
 			}

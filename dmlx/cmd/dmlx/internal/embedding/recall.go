@@ -27,8 +27,7 @@ func NewRecall(a *cli.App) *cobra.Command {
 as a NumPy array or as a text with one a line. dmlx embed writes such files.
 
 Without a gallery each embedding is a query among all others. Queries without any match are counted and left out of the
-means. Of equal similarities the first row counts as nearer; queries for which that matters at the first place are
-counted. Rows of zeros, which have no direction, are counted. So are queries that are also rows of the gallery: they
+means. Of equal similarities the first row counts as nearer; queries of which that decides a measure are counted. Rows of zeros, which have no direction, are counted. So are queries that are also rows of the gallery: they
 find themselves unless --leave-out-queries removes them from the gallery.`,
 		Example: "  dmlx recall --embeddings E.npy --labels L.npy",
 		Args:    cobra.NoArgs,
@@ -98,15 +97,9 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 			if err != nil {
 				return err
 			}
-			tied := 0
-			for i, positive := range r.NearestPositive {
-				if positive == r.NearestNegative[i] {
-					tied++
-				}
-			}
-			if tied > 0 {
-				a.Logf("ties: of %d of %d queries the nearest match and the nearest of another class have the same similarity, so "+
-					"that the order of the rows decides which comes first", tied, queries.N)
+			if r.Tied > 0 {
+				a.Logf("ties: of %d of %d queries a match and a row of another class have the same similarity, so that the order of "+
+					"the rows decides which comes first, and with it a measure", r.Tied, queries.N)
 			}
 			var text strings.Builder
 			for _, k := range r.Ks() {
@@ -119,7 +112,7 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 				Zero   int `json:"zero_rows"`
 				Within int `json:"queries_in_gallery"`
 				Tied   int `json:"tied_queries"`
-			}{r, zero, within, tied}, text.String())
+			}{r, zero, within, r.Tied}, text.String())
 		},
 	}
 	f := cmd.Flags()
