@@ -2,6 +2,7 @@ package stored
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
@@ -94,14 +95,21 @@ func showRun(a *cli.App, prefix string) error {
 		}{Trained{Result: r, Dir: dir}, epochs}
 	}
 	if len(epochs) > 0 {
-		rows := []string{"epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\tR@1 %\t"}
+		rows := []string{"epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\t"}
+		measured := slices.ContainsFunc(epochs, func(e train.Epoch) bool { return e.Recall > 0 })
+		if measured {
+			rows[0] += "R@1 %\t"
+		}
 		for _, e := range epochs {
-			recall := ""
-			if e.Recall > 0 {
-				recall = fmt.Sprintf("%.1f", 100*e.Recall)
+			row := fmt.Sprintf("%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t", e.Epoch, e.LR, 100*e.ViolationRate, e.Sap, e.San,
+				e.GradientNorm, e.EmptyBatches)
+			switch {
+			case e.Recall > 0:
+				row += fmt.Sprintf("%.1f\t", 100*e.Recall)
+			case measured:
+				row += "\t"
 			}
-			rows = append(rows, fmt.Sprintf("%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t%s\t", e.Epoch, e.LR, 100*e.ViolationRate,
-				e.Sap, e.San, e.GradientNorm, e.EmptyBatches, recall))
+			rows = append(rows, row)
 		}
 		body.WriteString(text.Right(rows...))
 	}
