@@ -10,8 +10,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
-	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
 // # A loss with a part of another
@@ -60,15 +60,15 @@ type Exchange struct {
 var ExchangeDirections = []Direction{DirectionEuc, DirectionCos, DirectionEucOrth, DirectionCosOrth}
 
 // ParseExchange reads which parts are exchanged: "pair=lin-ms", "direction=cos-orth", "triplet=cir", or several of them
-// with & between; "" for none. Parts are those of [ExchangeDirections], [PairWeights] and [TripletWeights], by name.
+// with & between; "" for none. Parts are those of [ExchangeDirections], [PairWeights] and [TripletWeights], by name, or
+// weights written as formulas, as in [ParseRule], of one pair or triplet: "pair=[1-Sap, San]".
 func ParseExchange(text string) (Exchange, error) {
 	var e Exchange
 	if text == "" {
 		return e, nil
 	}
-	keys, names, _ := query.Fields(text)
-	for i, key := range keys {
-		name := names[i]
+	for _, part := range formula.Split(text, "&") {
+		key, name, _ := strings.Cut(part, "=")
 		var err error
 		twice := false
 		switch key {
@@ -77,10 +77,15 @@ func ParseExchange(text string) (Exchange, error) {
 			e.Direction, err = find("direction", name, ExchangeDirections, func(d Direction) string { return d.Name })
 		case "pair":
 			twice = e.Pair.Of != nil
-			e.Pair, err = find("pair weight", name, PairWeights, func(p PairWeight) string { return p.Name })
+			e.Pair, err = partNamed("pair weight", name, PairWeights, func(p PairWeight) string { return p.Name }, PairFormula)
+			if err == nil && strings.Contains(e.Pair.Name, "mean(") {
+				err = fmt.Errorf("pair weight %s: a loss's pairs have no mean over others: want lin-ms or sig-ms by name, or a "+
+					"formula of Sap and San", name)
+			}
 		case "triplet":
 			twice = e.Triplet.Of != nil
-			e.Triplet, err = find("triplet weight", name, TripletWeights, func(t TripletWeight) string { return t.Name })
+			e.Triplet, err = partNamed("triplet weight", name, TripletWeights, func(t TripletWeight) string { return t.Name },
+				TripletFormula)
 		default:
 			err = fmt.Errorf("no part %q; want direction=…, pair=… or triplet=…, with & between", key)
 		}

@@ -735,6 +735,22 @@ func TestExchangedParts(t *testing.T) {
 		} else if o := off(g, d.G); !(o > 1e-3) {
 			t.Errorf("%s with other parts is off by %g alone", name, o)
 		}
+		// Weights written as formulas are the named ones.
+		var written [2][]float32
+		for i, parts := range []string{"pair=lin&triplet=cir",
+			"pair=[1-Sap, San]&triplet=[1/(1+exp(tau*(Sap*(2-Sap)-pow(San, 2))))]"} {
+			x, err := dmlx.ParseExchange(parts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.PerAnchor = 10
+			if written[i], _, err = dissect.Exchanged(b, e, p, of, x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if o := off(written[1], written[0]); !(o < 1e-5) {
+			t.Errorf("%s with weights as formulas is off by %g", name, o)
+		}
 	}
 }
 
