@@ -132,7 +132,7 @@ func (e Evidence) numbers(b *bytes.Buffer) {
 		of = "cells"
 	}
 	if len(values) > 0 {
-		from = fmt.Sprintf("● less ○, each repetition, from %.1f to %.1f", slices.Min(values), slices.Max(values))
+		from = fmt.Sprintf("● less ○, a mark for each run, from %.1f to %.1f", slices.Min(values), slices.Max(values))
 	}
 	fmt.Fprintf(b, `<details style="font-size:85%%"><summary>%d %s</summary>%s<table style="font-size:100%%">`,
 		len(e.Numbers), of, from)

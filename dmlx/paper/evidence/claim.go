@@ -88,6 +88,8 @@ type Finding struct {
 	Cells   []Cell
 	Each    []Verdict // On each cell by itself.
 	Decided Decision
+	// Open is the comparison that an undecided verdict, or one in part, lacks to be reproduced.
+	Open Decision
 }
 
 // Complete reports whether the finding rests on all of its runs, and is no verdict without any.
@@ -165,6 +167,8 @@ func (n *Numbers) decide(c Claim, f *Finding) {
 		f.Verdict = ContradictsItself
 	}
 	if f.Verdict == Undecided || f.Verdict == InPart {
+		_, open, tests := atLeast(need, of, func(c Comparison) float64 { return c.Holds })
+		f.Open = c.decision(f.Cells[open*group], tests)
 		for times := 2; times <= mostTimes && f.Times == 0; times++ {
 			more := slices.Clone(f.Cells)
 			for i := range more {

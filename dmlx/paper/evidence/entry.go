@@ -202,8 +202,8 @@ func Answers(entries []Entry, provenance string, places ...string) *figures.Answ
 		if row == nil {
 			own := e.PaperFinding.Verdict.Cell()
 			own.Text = e.PaperFinding.Verdict.onPrint()
-			row = &figures.Answer{Says: e.What, ReadAs: e.Asks, Of: slices.Repeat([]figures.Evidence{{Answer: figures.Text("–")}},
-				len(of)+1)}
+			none := []figures.Evidence{{Answer: figures.Text("–")}}
+			row = &figures.Answer{Says: e.What, ReadAs: e.Asks, Of: slices.Repeat(none, len(of)+1)}
 			row.Of[0] = figures.Evidence{Answer: own, Reason: e.PaperFinding.restsOn(""), Numbers: e.PaperFinding.numbers()}
 			rows[e.What+e.Asks], said[e.PaperFinding.Verdict] = row, true
 			order = append(order, row)
@@ -219,10 +219,11 @@ func Answers(entries []Entry, provenance string, places ...string) *figures.Answ
 			a.Notes = append(a.Notes, fmt.Sprintf("%s: %s.", m.Verdict, m.Says))
 		}
 	}
-	a.Notes = append(a.Notes, "The reason is how many cells hold, and the one that decided, with its 95 % interval in "+
-		"points, corrected for the number of tests; then how many times the seeds would decide what is left, if the "+
-		"differences stay. A cell is a difference of two rules, direction/pair weight/triplet weight; unfolded, each has its "+
-		"own interval, not corrected.")
+	a.Notes = append(a.Notes, "A cell is a difference of two rules, direction/pair weight/triplet weight, in points. "+
+		"Beyond noise: seeds alone would show it in at most one of 40 cases. The reason is how many cells hold, and the one "+
+		"that decides or is open, with its 95 % interval over seeds (the paper's from its printed deviations), corrected "+
+		"for the number of tests; then how many times the seeds would settle it, if the differences stay. Unfolded, each "+
+		"cell has its own interval, not corrected.")
 	slices.SortStableFunc(order, func(a, b *figures.Answer) int { return cmp.Compare(unjudged(a), unjudged(b)) })
 	for _, row := range order {
 		a.Statements = append(a.Statements, *row)
@@ -281,14 +282,29 @@ func (e Entry) isAbout(place string) bool {
 		func(table int) bool { return strconv.Itoa(table) == n }))
 }
 
-// restsOn says what the verdict of a finding rests on, from how many cells hold and the cell that decides.
+// restsOn says what the verdict of a finding rests on: how many cells hold, and the cell that decides, or that is open.
 func (f Finding) restsOn(why figures.Markup) figures.Markup {
-	why = strings.TrimSuffix(why, ", if the differences stay")
-	if f.Decided.Cell == "" {
+	why = strings.NewReplacer(", if the differences stay", "", "would decide", "would settle it").Replace(why)
+	which := map[Verdict]string{Reproduced: "least", Contradicted: "opposite", ContradictsItself: "not"}[f.Verdict]
+	by := f.Decided
+	if f.Open.Cell != "" && !f.Open.undecidable() {
+		by, which = f.Open, "open"
+	}
+	if by.Cell == "" {
 		return strings.TrimSuffix(cmp.Or(why, f.Evidence), ".")
 	}
-	return fmt.Sprintf("%s: %s %v", f.Count, f.Decided.Cell, f.Decided.Difference) + strings.TrimSuffix("; "+why, "; ")
+	text := fmt.Sprintf("%s; %s: %s %v", f.Count, which, by.Cell, by.Difference)
+	if which == "" {
+		text = fmt.Sprintf("%s: %s %v", f.Count, by.Cell, by.Difference)
+	}
+	if by.Bound >= 0.1 {
+		text += fmt.Sprintf(", asked %g", by.Bound)
+	}
+	return text + strings.TrimSuffix("; "+why, "; ")
 }
+
+// undecidable reports whether nothing is known of the cell.
+func (d Decision) undecidable() bool { return math.IsNaN(d.Difference.Value) }
 
 // Summary returns the table of the number of verdicts by setting and place.
 func Summary(entries []Entry, provenance string) *figures.Table {
