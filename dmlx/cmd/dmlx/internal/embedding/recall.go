@@ -27,8 +27,9 @@ func NewRecall(a *cli.App) *cobra.Command {
 as a NumPy array or as a text with one a line. dmlx embed writes such files.
 
 Without a gallery each embedding is a query among all others. Queries without any match are counted and left out of the
-means. Of equal similarities the first row counts as nearer; queries of which that decides a measure are counted. Rows of zeros, which have no direction, are counted. So are queries that are also rows of the gallery: they
-find themselves unless --leave-out-queries removes them from the gallery.`,
+means. Of equal similarities the first row counts as nearer; queries of which that decides a measure are counted. Rows
+of zeros, which have no direction, are counted. So are queries that are also rows of the gallery: they find themselves
+unless --leave-out-queries removes them from the gallery.`,
 		Example: "  dmlx recall --embeddings E.npy --labels L.npy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -98,8 +99,8 @@ find themselves unless --leave-out-queries removes them from the gallery.`,
 				return err
 			}
 			if r.Tied > 0 {
-				a.Logf("ties: of %d of %d queries a match and a row of another class have the same similarity, so that the order of "+
-					"the rows decides which comes first, and with it a measure", r.Tied, queries.N)
+				a.Logf("ties: of %d of %d queries a match and a row of another class have the same similarity, so that the order "+
+					"of the rows decides which comes first, and with it a measure", r.Tied, queries.N)
 			}
 			var text strings.Builder
 			for _, k := range r.Ks() {
