@@ -31,7 +31,7 @@ type Judged struct {
 	PerClass int // How many proxies it has for each class.
 }
 
-// CourtBatch is a batch of a [Court], its rows sorted by class.
+// CourtBatch is a batch of a [Court].
 type CourtBatch struct {
 	Name string
 	Embeddings
@@ -102,14 +102,8 @@ func (c *Court) Findings() (out []string) {
 				scale := rows[i].Norm / rows[j].Norm
 				low, high = min(low, scale), max(high, scale)
 			}
-			times := fmt.Sprintf("%.3g times as long", low)
-			if low > 0.999 && high < 1.001 {
-				times = "as long"
-			} else if high/low > 1.01 {
-				times = fmt.Sprintf("%.3g to %.3g times as long", low, high)
-			}
-			say("%s has the gradient of %s under another name: a cosine of %.7f at least, and it is %s.", x, y,
-				c.Cosines[i][j], times)
+			say("%s has the gradient of %s under another name, %.3g to %.3g times as long: a cosine of %.7f at least.", x, y,
+				low, high, c.Cosines[i][j])
 		}
 	}
 	for _, group := range c.Groups(0.95) {
@@ -169,16 +163,12 @@ func NewCourt(batches []CourtBatch, losses []Judged, rules []dmlx.Rule) (*Court,
 	c := &Court{}
 	for _, e := range batches {
 		err := checkBatch(&e.Embeddings)
-		switch {
-		case err != nil:
-		case e.N > MostJudged:
+		if err == nil && e.N > MostJudged {
 			err = fmt.Errorf("%d images: losses are compared on at most %d; take some of them", e.N, MostJudged)
-		case !slices.IsSorted(e.Labels):
-			err = errors.New("its rows are not sorted by class")
 		}
 		var rows []CourtRow
 		if err == nil {
-			rows, err = judge(e.Embeddings, losses, rules)
+			rows, err = judge(ByClass(e.Embeddings), losses, rules)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("batch %s: %w", e.Name, err)

@@ -1,6 +1,10 @@
 package dissect
 
-import "math/rand/v2"
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+)
 
 // Sample returns a batch like that of a half-trained network: random class centers, and around each of them images
 // with Gaussian noise; noise 1 is as long as a center. It has classes × images rows of dimension dim, sorted by
@@ -21,6 +25,21 @@ func sample(rng *rand.Rand, classes, images, dim int, noise float64) Embeddings 
 		}
 	}
 	return e
+}
+
+// ByClass returns the embeddings of a batch sorted by their labels; those of a class stay in their order.
+func ByClass(e Embeddings) Embeddings {
+	order := make([]int, len(e.Labels))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(e.Labels[i], e.Labels[j]) })
+	sorted := Embeddings{N: len(order), Dim: e.Dim}
+	for _, i := range order {
+		sorted.Labels = append(sorted.Labels, e.Labels[i])
+		sorted.Values = append(sorted.Values, e.Values[i*e.Dim:(i+1)*e.Dim]...)
+	}
+	return sorted
 }
 
 // SampleProxies returns perClass proxies for each class of a batch whose rows are sorted by class: the mean of its

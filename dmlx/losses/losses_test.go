@@ -585,6 +585,7 @@ func TestLossesAsFormulas(t *testing.T) {
 		"sincere?temperature=0.5":   "cos/con/cos?tau=2",
 		"cosface?gamma=4":           "cos/con/[sigmoid(g*(San-Sap+m)), g=4, m=0.35]",
 		"siglip?t=2&b=-1":           "cos/[sigmoid(-t*Sap-b), sigmoid(t*San+b), t=2, b=-1]/con",
+		"siglip":                    "cos/sig/con?alpha=10&beta=10&lambda=1",
 		"tcm":                       "cos/[where(Sap < m, 1, 0), where(San > n, 1, 0), m=0.9, n=0.5]/con",
 		"smooth-ap?temperature=0.5": "cos/con/[exp((San-Sap)/t)/pow(1+2*exp((San-Sap)/t), 2), t=0.5]",
 		"llave":                     "cos/con/[sigmoid((San-Sap)/t+a*San), t=0.5, a=2]",

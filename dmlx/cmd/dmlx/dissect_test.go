@@ -136,7 +136,7 @@ func TestCourt(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	for _, want := range []string{"sincere has the gradient of info-nce under another name", "it is as long",
+	for _, want := range []string{"sincere has the gradient of info-nce under another name, 1 to 1 times",
 		"half-trained",
 		"On trained, sup-con pushes positives"} {
 		if !strings.Contains(out, want) {

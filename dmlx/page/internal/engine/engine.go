@@ -313,22 +313,8 @@ func (q *request) proxies(l *losses.Named, e dissect.Embeddings) (dissect.Proxie
 	if k == 0 || len(e.Labels) != e.N || len(e.Values) != e.N*e.Dim {
 		return dissect.Proxies{}, nil // What does not match is an error of the batch.
 	}
-	order := make([]int, e.N)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return int(e.Labels[i] - e.Labels[j]) })
-	sorted := dissect.Embeddings{N: e.N, Dim: e.Dim}
-	for _, i := range order {
-		sorted.Values = append(sorted.Values, e.Values[i*e.Dim:(i+1)*e.Dim]...)
-		sorted.Labels = append(sorted.Labels, e.Labels[i])
-	}
-	classes := 1
-	for i := 1; i < e.N; i++ {
-		if sorted.Labels[i] != sorted.Labels[i-1] {
-			classes++
-		}
-	}
+	sorted := dissect.ByClass(e)
+	classes := len(slices.Compact(slices.Clone(sorted.Labels)))
 	if classes*k > 2*mostRows {
 		return dissect.Proxies{}, fmt.Errorf("loss %s has %d proxies for %d classes; want at most %d", l, classes*k, classes,
 			2*mostRows)

@@ -1,9 +1,7 @@
 package gradients
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -55,7 +53,7 @@ func (d *dissection) holdCourt(a *cli.App) error {
 			return err
 		}
 		files.SayOdd(a.Logf, &e, d.embeddings, nil, true)
-		batches = []dissect.CourtBatch{{Name: d.embeddings, Embeddings: byClass(e)}}
+		batches = []dissect.CourtBatch{{Name: d.embeddings, Embeddings: e}}
 	}
 	var all []dissect.Judged
 	for _, name := range losses.Names() {
@@ -92,21 +90,6 @@ squared gradient: what the pairs of each image's nearest positive and negative g
 weights, and all pairs of images. Active are the images with at least a hundredth of the longest one's gradient, pull
 is the share of weights that pull, and against that of weights that push positives or pull negatives.
 `
-
-// byClass is the batch with its rows sorted by class.
-func byClass(e dissect.Embeddings) dissect.Embeddings {
-	order := make([]int, len(e.Labels))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(e.Labels[i], e.Labels[j]) })
-	sorted := dissect.Embeddings{N: len(e.Labels), Dim: e.Dim}
-	for _, i := range order {
-		sorted.Labels = append(sorted.Labels, e.Labels[i])
-		sorted.Values = append(sorted.Values, e.Values[i*e.Dim:(i+1)*e.Dim]...)
-	}
-	return sorted
-}
 
 // courtText prints what the losses' gradients are like at a batch, a line each.
 func courtText(rows []dissect.CourtRow) string {
