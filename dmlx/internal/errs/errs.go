@@ -3,11 +3,16 @@ package errs
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
-// Error is an error with the first line of its message, less the name of the graph that GoMLX was building. It unwraps
-// to the whole.
+// execution matches what GoMLX and XLA say before the reason why a graph was not executed: names of functions and codes.
+var execution = regexp.MustCompile(`(?i)(graph )?failed to execute( (graph|computation) "[^"]*")?: |backend "\w+": |` +
+	`PJRT error \(code=\d+\): `)
+
+// Error is an error with the first line of its message, less the name of the graph that GoMLX was building or executing.
+// It unwraps to the whole.
 func Error(err error) error {
 	if err == nil {
 		return nil
@@ -15,6 +20,10 @@ func Error(err error) error {
 	first, _, _ := strings.Cut(err.Error(), "\n")
 	if _, cause, ok := strings.Cut(first, "\" panicked: "); ok {
 		first = cause
+	}
+	first = execution.ReplaceAllString(first, "")
+	if strings.HasSuffix(first, " bytes.") && strings.Contains(first, "Out of memory") {
+		first += " That is more than there are: use fewer or smaller images in a batch, or in training --micro-batch"
 	}
 	if first == err.Error() {
 		return err
