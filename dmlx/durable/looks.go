@@ -2,7 +2,9 @@ package durable
 
 import (
 	"bytes"
+	"errors"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -65,4 +67,12 @@ func Looks(data []byte) string {
 		return "a text"
 	}
 	return ""
+}
+
+// Text returns an error about what was got in place of a text that is read: a Git LFS pointer, a page, a packed file.
+func Text(data []byte) error {
+	if what := Looks(data); strings.Contains(what, ": ") { // Then it says what to do.
+		return errors.New("not the file itself, but " + what)
+	}
+	return nil
 }

@@ -14,6 +14,9 @@ import (
 // Names returns the lines of a text of names or labels, whatever wrote it: without a byte order mark, with the line
 // ends of any system, and without blanks around them. Names in the quotes of [JoinNames] are read without.
 func Names(raw []byte) ([]string, error) {
+	if err := Text(raw); err != nil {
+		return nil, err
+	}
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return nil, errors.New("not a text of names in UTF-8, one a line")
 	}

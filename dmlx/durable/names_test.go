@@ -19,6 +19,12 @@ func TestNames(t *testing.T) {
 	if _, err := Names([]byte("\xff\xfea\x00\n\x00")); err == nil {
 		t.Error("no error about UTF-16")
 	}
+	for text, want := range map[string]string{"version https://git-lfs.github.com/spec/v1\noid": "git lfs pull",
+		"<!DOCTYPE html>": "a page of HTML", "\x1f\x8b\x08a": "packed by gzip"} {
+		if _, err := Names([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
 	names := []string{"a b", " a", "a ", "x\ny", "x\r", `"a"`, `"`, "\ufeffa", "é", "tab\there", `back\slash`, "\xe9"}
 	if got, err := Names(JoinNames(names)); err != nil || !slices.Equal(got, names) {
 		t.Errorf("%q, %v, want %q", got, err, names)

@@ -261,7 +261,7 @@ func load(path string, contents func(path string) ([]byte, error), behind int) (
 	} else if err != nil {
 		return Preset{}, err
 	}
-	if err := checkDepth(string(raw)); err != nil {
+	if err := cmp.Or(durable.Text(raw), checkDepth(string(raw))); err != nil {
 		return Preset{}, err
 	}
 	var f file

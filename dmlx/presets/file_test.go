@@ -34,6 +34,7 @@ func TestPresetFromAnotherFile(t *testing.T) {
 		"rates.toml": "from = \"base.toml\"\n[learning_rates.minicar]\n\"cos/lin/con\" = 0.125\n\"loss circle\" = 2\n",
 		"self.toml":  "from = \"self.toml\"\n",
 		"lost.toml":  "from = \"none.toml\"\n",
+		"page.toml":  "<!DOCTYPE html>\n<html></html>\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -57,7 +58,8 @@ func TestPresetFromAnotherFile(t *testing.T) {
 	if !p.Like("quick") || !strings.Contains(p.Origin, "base (quick with seed 7") {
 		t.Errorf("like quick: %v, origin %q", p.Like("quick"), p.Origin)
 	}
-	for name, want := range map[string]string{"self.toml": "behind 8 others", "lost.toml": "no such file"} {
+	for name, want := range map[string]string{"self.toml": "behind 8 others", "lost.toml": "no such file",
+		"page.toml": "a page of HTML"} {
 		if _, err := Load(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", name, err, want)
 		}
