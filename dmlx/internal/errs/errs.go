@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// execution matches what GoMLX and XLA say before the reason why a graph was not executed: names of functions and codes.
+// execution matches what GoMLX and XLA say before the reason why a graph was not executed: functions and codes.
 var execution = regexp.MustCompile(`(?i)(graph )?failed to execute( (graph|computation) "[^"]*")?: |backend "\w+": |` +
 	`PJRT error \(code=\d+\): `)
 
-// Error is an error with the first line of its message, less the name of the graph that GoMLX was building or executing.
-// It unwraps to the whole.
+// Error is an error with the first line of its message, less the name of the graph that GoMLX was building or
+// executing. It unwraps to the whole.
 func Error(err error) error {
 	if err == nil {
 		return nil

@@ -19,8 +19,9 @@ func TestError(t *testing.T) {
 	const graph = `"Store.Exec:github.com/gomlx/gomlx/ml/model.convertExecFn[...].func11#1": `
 	long := errors.New("step 1: failed to execute graph " + graph + `Graph failed to execute: backend "xla": failed to ` +
 		"execute computation " + graph + "PJRT error (code=8): Out of memory allocating 12564606470 bytes.")
-	if got, want := Error(long).Error(), "step 1: Out of memory allocating 12564606470 bytes. That is more than there are: "+
-		"use fewer or smaller images in a batch, or in training --micro-batch"; got != want {
+	const want = "step 1: Out of memory allocating 12564606470 bytes. That is more than there are: use fewer or smaller " +
+		"images in a batch, or in training --micro-batch"
+	if got := Error(long).Error(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if again := Error(Error(long)); again.Error() != Error(long).Error() {
