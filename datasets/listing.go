@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // Listing is a data set as its folder and its lists describe it, before any image is opened.
@@ -205,18 +204,12 @@ func (s *publishedSet) locate(root string) (string, error) {
 
 // near names a folder of root that was not looked into and that has nearly a name of the set.
 func (s *publishedSet) near(root string, looked []string) string {
-	letters := func(name string) string {
-		return strings.Map(func(r rune) rune {
-			if !unicode.IsLetter(r) {
-				return -1
-			}
-			return unicode.ToLower(r)
-		}, name)
-	}
+	plain := strings.NewReplacer("-", "", "_", "", " ", "")
 	entries, _ := os.ReadDir(root)
 	for _, e := range entries {
 		dir := filepath.Join(root, e.Name())
-		if e.IsDir() && !slices.Contains(looked, dir) && strings.Contains(letters(e.Name()), letters(s.alias)) {
+		if e.IsDir() && !slices.Contains(looked, dir) &&
+			strings.Contains(strings.ToLower(plain.Replace(e.Name())), s.alias) {
 			return fmt.Sprintf("if it is %s, rename it to %s; ", dir, s.alias)
 		}
 	}

@@ -58,7 +58,6 @@ var readers = map[string]string{
 	"dmlx/cmd/dmlx/internal/doctor/doctor.go":  system,
 	"dmlx/cmd/dmlx/internal/files/files.go":    "arrays",
 	"dmlx/cmd/dmlx/internal/host/host.go":      system,
-	"dmlx/cmd/dmlx/internal/host/hugepages.go": system,
 	"dmlx/cmd/dmlx/internal/jobs/jobs.go":      ours,
 	"dmlx/cmd/dmlx/internal/lab/copies.go":     "TestRecordOfAStranger of its package",
 	"dmlx/cmd/dmlx/internal/lab/execute.go":    "TestRecordOfAStranger of its package",
