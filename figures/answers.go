@@ -141,7 +141,8 @@ func (e Evidence) numbers(b *bytes.Buffer) {
 			HTML(d.Name))
 		if len(d.First)+len(d.Second) > 0 {
 			low, high := slices.Min(values), slices.Max(values)
-			b.WriteString(`<div style="position:relative;height:10px;line-height:10px;border-bottom:1px dotted;margin-right:9px">`)
+			b.WriteString(`<div style="position:relative;height:10px;line-height:10px;border-bottom:1px dotted;` +
+				`margin-right:9px">`)
 			marks(b, d.First, "●", low, high)
 			marks(b, d.Second, "○", low, high)
 			b.WriteString("</div>")

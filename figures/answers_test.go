@@ -10,12 +10,13 @@ import (
 // A statement's answers stand in all formats, and in HTML the repetitions behind them at their places.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	a := &Answers{Caption: "Does it hold?", Kinds: []Markup{"in drawn images", "in photographs"}, Notes: []Markup{"a note"},
-		Provenance: "preset x", Statements: []Answer{{Says: "$S_{ap}$ <rises>", ReadAs: "a above b", Of: []Evidence{
-			{Answer: Cell{Text: "reproduced", Background: Confirming}, Reason: "1 of 1 cell", Numbers: []Difference{{
-				Name: "a − b", First: []float64{80, 90}, Second: []float64{70},
-				Cell: Text(stats.Point(15).String()), From: `runs "1" 2`}}},
-			{Answer: Text("–")}}}}}
+	a := &Answers{Caption: "Does it hold?", Kinds: []Markup{"in drawn images", "in photographs"},
+		Notes: []Markup{"a note"}, Provenance: "preset x", Statements: []Answer{{Says: "$S_{ap}$ <rises>", ReadAs: "a above b",
+			Of: []Evidence{
+				{Answer: Cell{Text: "reproduced", Background: Confirming}, Reason: "1 of 1 cell", Numbers: []Difference{{
+					Name: "a − b", First: []float64{80, 90}, Second: []float64{70},
+					Cell: Text(stats.Point(15).String()), From: `runs "1" 2`}}},
+				{Answer: Text("–")}}}}}
 	for format, want := range map[string][]string{
 		"html": {"in drawn images: <span", `background:#`, ">reproduced<", "&lt;rises&gt;", "1 cell</summary>",
 			`title="runs &#34;1&#34; 2"`, `left:0%">○`, `left:50%">●`, `left:100%">●`, "from 70.0 to 90.0", "a note"},

@@ -242,12 +242,12 @@ func featureSets(t *testing.T) (all []featureSet) {
 	return all
 }
 
-// allObjectives are the losses that there were when the plan was made, and 30 of the rules: evenly spaced in the list of
-// all, from the first on.
+// allObjectives are the losses that there were when the plan was made, and 30 of the rules: evenly spaced in the list
+// of all, from the first on.
 func allObjectives(t *testing.T) (all []objectives.Objective) {
 	t.Helper()
-	for _, name := range strings.Fields("contrastive triplet triplet-soft n-pair info-nce lifted lifted-general margin ms " +
-		"circle binomial nca sup-con proxy-nca proxy-nca++ proxy-anchor soft-triple norm-softmax arcface") {
+	for _, name := range strings.Fields("contrastive triplet triplet-soft n-pair info-nce lifted lifted-general margin " +
+		"ms circle binomial nca sup-con proxy-nca proxy-nca++ proxy-anchor soft-triple norm-softmax arcface") {
 		o, err := objectives.ParseLoss(name)
 		if err != nil {
 			t.Fatal(err)

@@ -14,8 +14,8 @@ var formerCommands = map[string]string{
 	"reproduce ledger": "it is a command of its own, as in dmlx ledger --table 3 --verdict undecided",
 	"pretrain": "in a clone of the repository, go test ./dmlx/pretrain -run TestWeights -regen trains the weights " +
 		"that the small network starts from",
-	"data info": "dmlx data list and verify tell of the published sets, dmlx train of a folder; fdupes and the like find " +
-		"images that are there twice",
+	"data info": "dmlx data list and verify tell of the published sets, dmlx train of a folder; fdupes and the like " +
+		"find images that are there twice",
 	"runs cancel": "scancel JOB cancels a job; its finished runs are kept",
 	"runs queue":  "squeue and sacct tell of the job whose number --on slurm printed",
 	"runs export": "a run is a folder of the store: copy it by rsync or tar",

@@ -115,9 +115,9 @@ func sideBySide(results []*runs.Result) string {
 	return text.Table(rows...)
 }
 
-// References measures what the features of runs reach without training, and whitened: features that were given, or those
-// of the network of a run on images that was trained now, nil if none was, whose initial weights are not random. It
-// returns nil for runs without such features or on several data sets, and with a warning if the files are gone.
+// References measures what the features of runs reach without training, and whitened: features that were given, or
+// those of the network of a run on images that was trained now, nil if none was, whose initial weights are not random.
+// It returns nil for runs without such features or on several data sets, and with a warning if the files are gone.
 func References(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, now *runs.Spec,
 ) ([]train.Reference, error) {
 	first := results[0].Spec
@@ -165,9 +165,9 @@ func Gained(r *runs.Result, references []train.Reference) string {
 		return fmt.Sprintf("\nRecall@1 is that of the %s (%.1f) within a standard error of the test set, %.1f points.",
 			best.Name, 100*p, se)
 	default:
-		return fmt.Sprintf(text, "below") + "the training made it worse. What may help: a lower --lr, fewer trained weights " +
-			"(--set train_only=…, dmlx weights info lists their names), more steps, or a head alone (dmlx embed, then dmlx " +
-			"train --features)."
+		return fmt.Sprintf(text, "below") + "the training made it worse. What may help: a lower --lr, fewer trained " +
+			"weights (--set train_only=…, dmlx weights info lists their names), more steps, or a head alone (dmlx embed, " +
+			"then dmlx train --features)."
 	}
 }
 

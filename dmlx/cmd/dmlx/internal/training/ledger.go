@@ -94,7 +94,8 @@ func printLedger(ctx context.Context, a *cli.App, f evidence.Filter, out string)
 	if len(f.Places)+len(f.Verdicts)+len(f.Settings) > 0 {
 		tables := []figures.Output{evidence.Brief(entries, l.Provenance)}
 		for _, place := range f.Places {
-			if answers := evidence.Answers(l.Entries, "", place); len(answers.Statements) > 0 && strings.HasPrefix(place, "Table") {
+			answers := evidence.Answers(l.Entries, "", place)
+			if len(answers.Statements) > 0 && strings.HasPrefix(place, "Table") {
 				tables = append([]figures.Output{answers}, tables...)
 			}
 		}
