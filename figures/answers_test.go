@@ -11,7 +11,8 @@ import (
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	a := &Answers{Caption: "Does it hold?", Kinds: []Markup{"in drawn images", "in photographs"},
-		Notes: []Markup{"a note"}, Provenance: "preset x", Statements: []Answer{{Says: "$S_{ap}$ <rises>", ReadAs: "a above b",
+		Notes: []Markup{"a note"}, Provenance: "preset x",
+		Statements: []Answer{{Says: "$S_{ap}$ <rises>", ReadAs: "a above b",
 			Of: []Evidence{
 				{Answer: Cell{Text: "reproduced", Background: Confirming}, Reason: "1 of 1 cell", Numbers: []Difference{{
 					Name: "a − b", First: []float64{80, 90}, Second: []float64{70},
