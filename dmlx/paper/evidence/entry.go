@@ -252,12 +252,15 @@ func (f Finding) numbers() []figures.Difference {
 		}
 		var from []string
 		for _, t := range c.Terms {
-			values, ids := []float64{}, []string{}
+			var values []float64
+			var ids []string
 			for _, r := range t.Seeds {
 				if v := r.Value.Mean; !math.IsNaN(v) {
 					values = append(values, v)
 				}
-				ids = append(ids, r.Run)
+				if r.Run != "" {
+					ids = append(ids, r.Run)
+				}
 			}
 			switch {
 			case len(c.Terms) != 2:
@@ -266,8 +269,11 @@ func (f Finding) numbers() []figures.Difference {
 			default:
 				d.Second = values
 			}
-			from = append(from, fmt.Sprintf("%s %s: %s", t.Of.Method, t.Of.Rule, t.Seeds.Mean())+
-				strings.TrimRight("; runs "+strings.Join(ids, " "), "; runs "))
+			text := fmt.Sprintf("%s %s: %s", t.Of.Method, t.Of.Rule, t.Seeds.Mean())
+			if ids != nil {
+				text += "; runs " + strings.Join(ids, " ")
+			}
+			from = append(from, text)
 		}
 		d.From = strings.TrimSpace(strings.Join(from, "\n"))
 		out = append(out, d)
