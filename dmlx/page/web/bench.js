@@ -332,7 +332,7 @@ const Bench = {
       await this.b.read(this.b.text);
       await this.a.read("cos/lin/cir?tau=4");
     }
-    if (about.batch) await this.useOwn(about.batch, "the batch of the cell");
+    if (about.batch) await this.useOwn(about.batch);
     this.ready = true;
   },
 
@@ -395,25 +395,14 @@ const Bench = {
 
   batchPanel() {
     const state = this.state, of = (name, label, min, max, step) => this.batchSliders[name] = slider({label, name, min, max, step, value: state.sample[name],
-      on: (v) => { state.sample[name] = v; this.look("matrix", "swarm"); if (!this.own) this.useSample(true); }, settle: () => this.own ? this.readFiles(true) : this.useSample()});
+      on: (v) => { state.sample[name] = v; this.look("matrix", "swarm"); if (!this.own) this.useSample(true); }, settle: () => this.useSample()});
     this.batchSliders = {};
     const sliders = [of("classes", "classes", 2, 16, 1), of("images", "points of each", 2, 16, 1), of("noise", "noise", 0, 3, 0.05), of("seed", "seed", 1, 50, 1)];
     this.dimension = choice({label: "embedding on", name: "dim", value: String(state.sample.dim), options: [["2", "circle (2)"], ["3", "sphere (3)"], ["8", "8 dimensions"], ["32", "32 dimensions"], ["64", "64 dimensions"]],
       on: (v) => { state.sample.dim = Number(v); this.look("matrix", "swarm"); this.useSample(); }});
-    const file = (name, label) => {
-      const id = `c${++ids}`, input = el("input", {type: "file", id, accept: ".npy", onchange: () => this.take([...input.files], name)});
-      return el("p", {}, el("label", {for: id}, label, " "), input);
-    };
-    this.fileNote = el("p.about", {role: "status"});
-    this.fileProblem = el("p.problem", {role: "alert"});
     this.back = button("Back to the sample", () => this.useSample());
     this.back.hidden = true;
-    this.drop = el("details.drop", {}, el("summary", {}, "Your own embeddings"), el("p", {}, "Drop .npy files here: embeddings [N, D], and labels [N]. They stay in this page."),
-      file("embeddings", "embeddings"), file("labels", "labels"), this.fileNote, this.fileProblem, this.back);
-    addEventListener("dragover", (e) => { e.preventDefault(); this.drop.classList.add("over"); });
-    addEventListener("dragleave", () => this.drop.classList.remove("over"));
-    addEventListener("drop", (e) => { e.preventDefault(); this.drop.classList.remove("over"); this.take([...e.dataTransfer.files]); });
-    this.batchFold = el("details.batch", {}, el("summary", {}, el("h3", {}, "Batch")), el("div.rule", {}, this.dimension.root, ...sliders.map((s) => s.root)), this.drop);
+    this.batchFold = el("details.batch", {}, el("summary", {}, el("h3", {}, "Batch")), el("div.rule", {}, this.dimension.root, ...sliders.map((s) => s.root)), this.back);
     return this.batchFold;
   },
 
@@ -566,61 +555,14 @@ const Bench = {
     return this.restart();
   },
 
-  // sampled forgets the user's files.
+  // sampled forgets the embeddings of a notebook's program.
   sampled() {
-    Object.assign(this, {files: {}, base: {sample: {...this.state.sample}}, own: null});
+    Object.assign(this, {base: {sample: {...this.state.sample}}, own: null});
     this.showOwn(false);
-    this.fileNote.textContent = this.fileProblem.textContent = "";
   },
 
-  // take reads dropped files. One with a shape (N,) has the labels.
-  async take(files, as) {
-    if (!files.length) return; // A text was dropped, or no file was chosen.
-    this.fileProblem.textContent = "";
-    this.batchFold.open = this.drop.open = true;
-    try {
-      const got = {};
-      for (const file of files) {
-        if (!/\.npy$/i.test(file.name)) throw new Error(`${file.name} is not a .npy file. Save arrays by numpy.save.`);
-        if (file.size > this.about.limits.fileBytes) throw new Error(`${file.name} has ${number(file.size / 2 ** 20)} MiB; at most ${number(this.about.limits.fileBytes / 2 ** 20)} are read.`);
-        const bytes = await file.arrayBuffer(), head = new TextDecoder("latin1").decode(bytes.slice(0, 256));
-        const kind = as || (/'shape': *\(\d+,\)/.test(head) ? "labels" : "embeddings");
-        if (got[kind]) throw new Error(`Both files look like ${kind}; drop embeddings [N, D] and labels [N].`);
-        got[kind] = {bytes, name: file.name};
-      }
-      this.files = as || !got.embeddings ? {...this.files, ...got} : got;
-      if (!this.files.embeddings) {
-        this.fileNote.textContent = `${got.labels.name} is taken for labels. Now add the embeddings.`;
-        return;
-      }
-      await this.readFiles(false);
-    } catch (error) {
-      this.refuse(error.message);
-    }
-  },
-
-  // refuse says why a file was not read, and what the pictures show instead.
-  refuse(why) {
-    this.fileNote.textContent = "";
-    this.fileProblem.textContent = why.replace(/[^.]$/, "$&.") + (this.own ? ` The pictures still show ${this.ownName}.` : "");
-  },
-
-  // readFiles shows the rows of the user's files, or a draw of them by the sliders.
-  async readFiles(draw) {
-    const {embeddings, labels} = this.files, {classes, images, seed} = this.state.sample;
-    try {
-      const r = await this.engine.call("parseNpy", {embeddings: embeddings.bytes.slice(0), labels: labels ? labels.bytes.slice(0) : null, seed,
-        ...(draw ? {classes, images} : {}), names: {embeddings: embeddings.name, labels: labels?.name || ""}});
-      this.fileProblem.textContent = "";
-      this.fileNote.textContent = `${r.note}${labels ? "" : "; without labels each row is a class of its own"}. A link to this page does not have them.`;
-      await this.useOwn({embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim}, embeddings.name);
-    } catch (error) {
-      this.refuse(error.message);
-    }
-  },
-
-  useOwn(batch, name) {
-    Object.assign(this, {own: batch, base: batch, ownName: name});
+  useOwn(batch) {
+    Object.assign(this, {own: batch, base: batch});
     this.showOwn(true);
     this.each((s) => { s.range = 0; });
     return this.restart();
@@ -633,7 +575,7 @@ const Bench = {
     this.dimension.select.disabled = own;
   },
 
-  // remember writes the state into the address. The data of a user's files are not in it.
+  // remember writes the state into the address.
   remember: later(200, () => Bench.write()),
 
   link() {

@@ -115,8 +115,7 @@ func (e *Engine) describe(*request) (Object, error) {
 			func(t dmlx.TripletWeight) (string, dmlx.Rule) { return t.Name, dmlx.Rule{Triplet: t} }),
 		"masks":   parts(e.parts.Masks, masks, func(m dmlx.Mask) (string, dmlx.Rule) { return m.Name, dmlx.Rule{Mask: m} }),
 		"options": options, "switches": toggles, "aliases": aliases, "rules": rules, "losses": list,
-		"examples": slice.Map(examples, func(x [2]string) Object { return Object{"title": x[0], "rule": x[1]} }),
-		"limits":   Object{"fileBytes": mostFile}}, nil
+		"examples": slice.Map(examples, func(x [2]string) Object { return Object{"title": x[0], "rule": x[1]} })}, nil
 }
 
 // slider suggests a range for a loss's parameter: from 0, or from well below the default where 0 is not allowed, to

@@ -67,14 +67,10 @@ const (
 	mostSide, mostFrames  = 201, 600
 	mostSteps             = 100
 	mostTriplets          = 4096 // In an answer for a loss.
-	mostFile              = 256 << 20
-	mostRowsOfFile        = 200_000
 	ruleSide, lossSide    = 81, 21
 	fieldSide, fieldRate  = 13, 0.1
 	defaultProxyNoise     = 0.1
 	defaultProxySeed      = 1
-	defaultClasses        = 8
-	defaultImages         = 4
 	exampleData, lossRoot = "minicar", "losses."
 )
 
@@ -84,7 +80,7 @@ func (e *Engine) Answer(method string, arguments []byte, arrays map[string][]byt
 	defer errs.Catch(&err)
 	answer := map[string]func(*request) (Object, error){
 		"describe": e.describe, "parse": e.parse, "formula": e.formula, "compute": e.compute, "diagram": e.diagram,
-		"field": e.field, "flow": e.flow, "parseNpy": e.parseNpy, "learnFrom": e.learnFrom, "learn": e.learn,
+		"field": e.field, "flow": e.flow, "learnFrom": e.learnFrom, "learn": e.learn,
 	}[method]
 	if answer == nil {
 		return nil, fmt.Errorf("no method %q", method)
@@ -134,10 +130,7 @@ type request struct {
 	Step    int  `json:"step"`
 	Measure bool `json:"measure"`
 
-	Classes int     `json:"classes"`
-	Images  int     `json:"images"`
-	Seed    *uint64 `json:"seed"`
-	Names   struct{ Embeddings, Labels string }
+	Seed *uint64 `json:"seed"`
 
 	arrays map[string][]byte
 	parts  dmlx.Parts

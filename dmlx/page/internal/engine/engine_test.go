@@ -231,7 +231,6 @@ func TestBadRequests(t *testing.T) {
 		{"field", `{"rule":"ours","rate":0}`, "the rate is 0"},
 		{"flow", `{"rule":"ours","frames":10000,` + small + `}`, "a flow of 10000 frames"},
 		{"flow", `{"rule":"ours","rate":1e300,` + small + `}`, "finite rate"},
-		{"parseNpy", `{}`, "no file of embeddings"},
 	} {
 		_, err := e.Answer(k.method, []byte(k.arguments), nil)
 		if err == nil || !strings.Contains(err.Error(), k.want) || strings.Contains(err.Error(), "\n") {
@@ -274,71 +273,5 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	if len(e.losses.values) != 32 || len(e.losses.order) != 32 {
 		t.Errorf("%d losses are kept", len(e.losses.values))
-	}
-}
-
-// npyFile is an array as numpy.save writes it.
-func npyFile(descr, shape string, data []byte) []byte {
-	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", descr, shape)
-	length := []byte{byte(len(header)), byte(len(header) >> 8)}
-	return slices.Concat([]byte("\x93NUMPY\x01\x00"), length, []byte(header), data)
-}
-
-func TestParseNpy(t *testing.T) {
-	e := start(t)
-	values := make([]float32, 600*2)
-	labels := make([]int32, 600)
-	for i := range labels {
-		values[2*i], values[2*i+1], labels[i] = float32(i), 1, int32(1000-i/3)
-	}
-	embeddings := npyFile("<f4", "(600, 2)", raw(values...))
-	few := npyFile("<f4", "(3, 2)", raw(values[:6]...))
-	classes := npyFile("<i4", "(600,)", raw(labels...))
-	parse := func(arguments string, embeddings, labels []byte) (Object, error) {
-		arrays := map[string][]byte{"embeddings": embeddings}
-		if labels != nil {
-			arrays["labels"] = labels
-		}
-		return e.Answer("parseNpy", []byte(arguments), arrays)
-	}
-	out, err := parse(`{}`, few, nil)
-	if err != nil || out["n"] != 3 || out["drawn"] != false || !slices.Equal(out["embeddings"].([]float32), values[:6]) ||
-		!slices.Equal(out["labels"].([]int32), []int32{0, 1, 2}) {
-		t.Errorf("three rows without labels: %v, %v", out, err)
-	}
-	out, err = parse(`{"classes":5,"images":2,"seed":7}`, embeddings, classes)
-	if err != nil || out["n"] != 10 || out["of"] != 600 || out["classes"] != 200 || out["drawn"] != true {
-		t.Fatalf("a draw: %v, %v", out, err)
-	}
-	for i, row := range out["rows"].([]int32) {
-		// The least label is the last class, 801: rows 597 to 599.
-		if got, want := out["labels"].([]int32)[i], 199-row/3; got != want ||
-			out["embeddings"].([]float32)[2*i] != float32(row) {
-			t.Errorf("row %d: class %d; want %d", row, got, want)
-		}
-	}
-	again, err := parse(`{"classes":5,"images":2,"seed":7}`, embeddings, classes)
-	if err != nil || !slices.Equal(again["rows"].([]int32), out["rows"].([]int32)) {
-		t.Error("the same seed draws other rows")
-	}
-	nan := slices.Clone(few)
-	copy(nan[len(nan)-4:], raw(float32(math.NaN())))
-	for _, k := range []struct {
-		what               string
-		embeddings, labels []byte
-		want               string
-	}{
-		{"malformed", []byte("hello"), nil, "e.npy: not a NumPy array"},
-		{"cut", few[:len(few)-1], nil, "e.npy: damaged"},
-		{"a million rows", npyFile("|u1", "(1000000, 1)", make([]byte, 1000000)), nil, "e.npy has 1000000 rows"},
-		{"NaN", nan, nil, "e.npy: the value at row 2, column 1 is NaN"},
-		{"a vector", npyFile("<f4", "(6,)", raw(values[:6]...)), nil, "e.npy has the shape [6]; want [N, D]"},
-		{"other labels", few, classes, "l.npy has the shape [600]; want [3]"},
-		{"labels that are no integers", few, npyFile("<f4", "(3,)", raw[float32](1, 2, 3)), `l.npy: holds "<f4" values`},
-	} {
-		_, err := parse(`{"names":{"embeddings":"e.npy","labels":"l.npy"}}`, k.embeddings, k.labels)
-		if err == nil || !strings.Contains(err.Error(), k.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v; want %q", k.what, err, k.want)
-		}
 	}
 }
