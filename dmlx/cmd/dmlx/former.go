@@ -26,7 +26,6 @@ var formerCommands = map[string]string{
 		"measures this machine",
 	"train steps": "in a clone of the repository, DMLX_TEST_STEPS=1 with the tests of ./dmlx/train takes steps on " +
 		"given batches",
-	"version":        "dmlx --version prints it, and dmlx doctor has the versions of the modules",
 	"gallery export": "numpy.load reads rows.npy of an index, float32 [N, D], for FAISS and hnswlib",
 }
 

@@ -162,6 +162,11 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		},
 	}
 	root.Flags().BoolVar(&version, "version", false, "print the version of this program, of Go and of the backends")
+	root.AddCommand(&cobra.Command{Use: "version", Hidden: true, Args: cobra.NoArgs, // Scripts of others ask by it.
+		RunE: func(*cobra.Command, []string) error {
+			version = true
+			return root.RunE(root, nil)
+		}})
 	root.SetFlagErrorFunc(flagError)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)

@@ -294,6 +294,9 @@ func TestExamples(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
+	if _, command, _ := invoke(t, "version"); !strings.HasPrefix(command, "dmlx ") {
+		t.Errorf("dmlx version prints %q", command)
+	}
 	code, stdout, stderr := invoke(t, "--version")
 	for _, want := range []string{"dmlx ", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, "backends go"} {
 		if code != 0 || stderr != "" || !strings.Contains(stdout, want) {
