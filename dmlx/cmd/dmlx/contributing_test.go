@@ -95,7 +95,7 @@ func TestContributing(t *testing.T) {
 		}
 	}
 
-	store, binary := filepath.Join(dir, "store"), filepath.Join(dir, "dmlx")
+	store, binary := t.TempDir(), filepath.Join(dir, "dmlx")
 	run := func(name string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
