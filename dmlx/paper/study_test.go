@@ -33,6 +33,9 @@ func writeClasses(dir string, n, images int) error {
 			im := image.NewRGBA(image.Rect(0, 0, 20, 18))
 			for k := range im.Pix {
 				im.Pix[k] = uint8(40*c + (k*(i+3))%31)
+				if k%4 == 3 {
+					im.Pix[k] = 255 // Nothing shines through.
+				}
 			}
 			for x := range 20 {
 				im.Set(x, i, color.White)

@@ -3,13 +3,12 @@ package errs
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
-// execution matches what GoMLX and XLA say before the reason why a graph was not executed: functions and codes.
-var execution = regexp.MustCompile(`(?i)(graph )?failed to execute( (graph|computation) "[^"]*")?: |backend "\w+": |` +
-	`PJRT error \(code=\d+\): `)
+// executions begin what GoMLX and XLA say before the reason why a graph was not executed, up to a colon: functions and
+// codes. They are no regular expression, whose package would be a thirtieth of the page's program.
+var executions = []string{"Graph failed to execute", "failed to execute", `backend "`, "PJRT error (code="}
 
 // Error is an error with the first line of its message, less the name of the graph that GoMLX was building or
 // executing. It unwraps to the whole.
@@ -21,7 +20,17 @@ func Error(err error) error {
 	if _, cause, ok := strings.Cut(first, "\" panicked: "); ok {
 		first = cause
 	}
-	first = execution.ReplaceAllString(first, "")
+	from, reason := len(first), 0
+	for _, begins := range executions {
+		if i := strings.LastIndex(first, begins); i >= 0 {
+			if colon := strings.Index(first[i:], ": "); colon >= 0 {
+				from, reason = min(from, strings.Index(first, begins)), max(reason, i+colon+2)
+			}
+		}
+	}
+	if reason > from {
+		first = first[:from] + first[reason:]
+	}
 	if strings.HasSuffix(first, " bytes.") && strings.Contains(first, "Out of memory") {
 		first += " That is more than there are: use fewer or smaller images in a batch, or in training --micro-batch"
 	}
