@@ -96,7 +96,7 @@ func (a *Answers) html() []byte {
 		b.WriteString(`<div style="display:flex;flex-wrap:wrap;gap:4px 24px;margin-top:4px">` + "\n")
 		for i, e := range s.Of {
 			fmt.Fprintf(&b, `<div style="flex:1 1 250px">%s: <span style="padding:1px 6px;border-radius:4px;%s">%s</span>`,
-				HTML(a.Kinds[i]), ground(e.Answer), HTML(e.Answer.Text))
+				HTML(a.Kinds[i]), painted(e.Answer.Background), HTML(e.Answer.Text))
 			small(e.Reason)
 			e.numbers(&b)
 			b.WriteString("</div>\n")
@@ -109,13 +109,6 @@ func (a *Answers) html() []byte {
 	}
 	fmt.Fprintf(&b, `<div style="font-size:85%%;opacity:.7">%s</div></div>`+"\n", html.EscapeString(a.Provenance))
 	return b.Bytes()
-}
-
-func ground(c Cell) string {
-	if k := c.Background; k.A > 0 {
-		return fmt.Sprintf("background:#%02x%02x%02x;color:#000", k.R, k.G, k.B)
-	}
-	return ""
 }
 
 // numbers writes the differences, folded.
@@ -147,7 +140,7 @@ func (e Evidence) numbers(b *bytes.Buffer) {
 			marks(b, d.Second, "○", low, high)
 			b.WriteString("</div>")
 		}
-		fmt.Fprintf(b, `</td><td style="text-align:center;%s">%s</td></tr>`+"\n", ground(d.Cell),
+		fmt.Fprintf(b, `</td><td style="text-align:center;%s">%s</td></tr>`+"\n", painted(d.Cell.Background),
 			HTML(d.Cell.Text))
 	}
 	b.WriteString("</table></details>")

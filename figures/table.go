@@ -207,6 +207,14 @@ func (t *Table) ground(c Cell) (k color.NRGBA, colored bool) {
 	return c.Background, c.Background != color.NRGBA{}
 }
 
+// painted is the style of text on a color, "" for none.
+func painted(k color.NRGBA) string {
+	if k == (color.NRGBA{}) {
+		return ""
+	}
+	return fmt.Sprintf("background:#%02x%02x%02x;color:#000", k.R, k.G, k.B)
+}
+
 // footnotes numbers the notes of cells. Equal notes share a mark.
 func (t *Table) footnotes() (marks map[Markup]string, notes []Markup) {
 	marks = map[Markup]string{}
@@ -490,7 +498,7 @@ func (t *Table) html() []byte {
 			}
 			style := cell + align(t.Columns[j])
 			if k, colored := t.ground(c); colored {
-				style += fmt.Sprintf("background:#%02x%02x%02x;color:#000;", k.R, k.G, k.B)
+				style += painted(k) + ";"
 			}
 			text := strings.ReplaceAll(HTML(c.markup()), " ± ", "\u00a0±\u00a0") // A number stays on one line.
 			if c.Bold {
