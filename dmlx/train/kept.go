@@ -56,6 +56,11 @@ func (c Config) split(size int) (*split, error) {
 	if err != nil || p == (part{}) {
 		return nil, err
 	}
+	return c.splitBy(size, p.trains)
+}
+
+// splitBy is split where trained tells which weights before the last layer are trained.
+func (c Config) splitBy(size int, trained func(name string) bool) (*split, error) {
 	if c.NetworkFile != "" {
 		n, err := c.opened()
 		if err != nil {
@@ -64,7 +69,7 @@ func (c Config) split(size int) (*split, error) {
 		if n, _, err = c.Adapt(n); err != nil {
 			return nil, err
 		}
-		cut, err := n.Cut([2]int{size, size}, p.trains)
+		cut, err := n.Cut([2]int{size, size}, trained)
 		if err != nil || cut == nil {
 			return nil, err
 		}
@@ -74,7 +79,7 @@ func (c Config) split(size int) (*split, error) {
 		return &split{strings.Join(cut.Names, " "), cut.Width, cut.Body, tail}, nil
 	}
 	a := backbone.Arch(c.Arch)
-	stages, err := a.Frozen(p.trains)
+	stages, err := a.Frozen(trained)
 	if err != nil || stages == 0 {
 		return nil, err
 	}

@@ -1,13 +1,10 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
-	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/model"
-
-	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -57,21 +54,13 @@ func (t *Trainer) wholeNetwork(ctx context.Context, of Training) (*keeper, error
 	if err != nil {
 		return nil, err
 	}
-	a := backbone.Arch(c.Arch)
-	cut := &split{name: "features"}
-	switch {
-	case c.NetworkFile != "":
-		n, err := c.opened()
-		if err != nil {
-			return nil, err
-		}
-		cut.width = n.Width
-		cut.body = func(scope *model.Scope, x *Node) *Node { return n.Features(scope, x, backbone.Pass{}) }
-	case c.Arch != "":
-		cut.width = a.Width()
-		cut.body = func(scope *model.Scope, x *Node) *Node { return a.Features(scope, x, backbone.Pass{}) }
-	default:
+	if c.Arch == "" && c.NetworkFile == "" {
 		return nil, fmt.Errorf("%s has no features: want a backbone, or the network of a file", c.Network())
+	}
+	c.LoRA = "" // Its matrices are not there before the training.
+	cut, err := c.splitBy(data.Train.Shape().Dim(0), func(string) bool { return false })
+	if err != nil || cut == nil {
+		return nil, cmp.Or(err, fmt.Errorf("the features of %s are none for each image", c.Network()))
 	}
 	c.tail = cut
 	return &keeper{ctx: ctx, trainer: t, training: of, config: c, data: data, cut: cut}, nil
