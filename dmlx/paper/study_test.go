@@ -10,7 +10,6 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -100,7 +99,7 @@ func TestFolder(t *testing.T) {
 	if r.Spec.DataDigest == "" || r.Queries == 0 {
 		t.Errorf("%+v", r)
 	}
-	if !slices.Equal(*warnings, said) || len(decoded) != 24 {
+	if len(*warnings) != 0 || len(decoded) != 24 { // It is open, and what was left out has been said.
 		t.Errorf("the run said %q and decoded %d images", *warnings, len(decoded)-24)
 	}
 	elsewhere := filepath.Join(t.TempDir(), "moved")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -66,7 +67,16 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error
 // The learning rate is that of the objective, or else that of the preset: [Preset].LR, or the rate that it has for the
 // rule or loss. A rule or loss that it has none for trains at the rate of cos/con/con over the length of its gradient,
 // [objectives.Objective.Scale].
-func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (spec runs.Spec, err error) {
+func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (runs.Spec, error) {
+	spec, err := p.planned(data, o, seed)
+	if err != nil {
+		return spec, errs.Invalid(err)
+	}
+	return p.identified(spec)
+}
+
+// planned returns the spec without the digest of its data.
+func (p Preset) planned(data string, o Objective, seed uint64) (spec runs.Spec, err error) {
 	if o, err = o.Parsed(); err != nil {
 		return spec, err
 	}
@@ -88,8 +98,8 @@ func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (spec runs.
 	if spec.LR, spec.ProxyLR, err = p.rates(data, o); err != nil {
 		return runs.Spec{}, err
 	}
-	if spec, err = p.identified(spec); err != nil {
-		return runs.Spec{}, err
+	if digest, err := spec.StartDigest(); err == nil && spec.Weights != train.Random {
+		spec.WeightsDigest = digest // Without weights the spec has no digest, and Validate reports it.
 	}
 	for _, adjust := range p.Adjust {
 		if err := adjust(&spec); err != nil {
@@ -119,23 +129,25 @@ func withOptions(o objectives.Objective, options string) (objectives.Objective, 
 	return with.WithMiner(o.Miner)
 }
 
-// identified returns a spec with the digests of its start and, where the name of the data does not identify it, of the
-// data.
+// identified returns a spec with the digest of its data where the name does not identify it. Images are opened for a
+// spec alone that can be trained.
 func (p Preset) identified(spec runs.Spec) (runs.Spec, error) {
-	if digest, err := spec.StartDigest(); err == nil && spec.Weights != train.Random {
-		spec.WeightsDigest = digest // Without weights the spec has no digest, and Validate reports it.
-	}
 	if slices.Contains(datasets.Names(), spec.Data) || spec.HasFeatures() {
 		return spec, nil // The name, or the digest, identifies the data.
 	}
 	published := runs.IsPublished(spec.Data)
-	spec.Reading = p.Reading
-	spec.AllowPartial = p.AllowPartial && published
-	if published && spec.Reading == (datasets.Reading{}) {
+	reading := p.Reading
+	reading.AllowPartial = reading.AllowPartial && published
+	if published && reading == (datasets.Reading{}) {
 		return spec, nil // The name identifies the complete set. Others are rejected when they are opened.
 	}
+	unread := spec
+	spec.Reading = reading
 	if spec.DataDigest = p.Digests[spec.Data]; spec.DataDigest != "" {
 		return spec, nil
+	}
+	if err := cmp.Or(unread.Ready(), unread.HasTriplets()); err != nil {
+		return spec, err
 	}
 	set, err := runs.OpenData(spec, p.DataOptions)
 	if err != nil {

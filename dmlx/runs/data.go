@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -26,7 +27,7 @@ func IsPublished(data string) bool {
 
 var (
 	setsMu sync.Mutex
-	sets   = make(map[string]*datasets.Set) // Named sets that are open: a few megabytes each, or memory-mapped.
+	sets   = make(map[string]*datasets.Set) // Sets that are open: a few megabytes each, or memory-mapped.
 )
 
 // DataOptions control how a data set is opened. Its images may have to be decoded first. The zero value works.
@@ -40,8 +41,8 @@ type DataOptions struct {
 	Warn func(message string)
 }
 
-// OpenData opens the data set of a spec. Named data sets stay open for later calls. It returns an error if the images
-// do not have the digest of the spec.
+// OpenData opens the data set of a spec. Data sets stay open for later calls; a folder is read again unless the spec
+// has its digest. It returns an error if the images do not have the digest of the spec.
 func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 	if s.HasFeatures() {
 		return nil, fmt.Errorf("%s has features, not images", s.Data)
@@ -51,17 +52,15 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 	if how.Decoded != nil {
 		o.Progress = func(done, total int) { how.Decoded(s.Data, done, total) }
 	}
-	key := ""
-	if IsPublished(s.Data) || slices.Contains(datasets.Names(), s.Data) {
-		setsMu.Lock()
-		defer setsMu.Unlock()
-		key = fmt.Sprint(s.Data, datasets.DataDir(), o.Size, o.Filter, o.TrainClasses, o.TestClasses, o.Reading)
+	data, named := s.Data, IsPublished(s.Data) || slices.Contains(datasets.Names(), s.Data)
+	if path, err := filepath.Abs(data); err == nil && !named {
+		data = path
 	}
-	var set *datasets.Set
-	if key != "" {
-		set = sets[key]
-	}
-	if set == nil {
+	setsMu.Lock()
+	defer setsMu.Unlock()
+	key := fmt.Sprint(data, datasets.DataDir(), o.Size, o.Filter, o.TrainClasses, o.TestClasses, o.Reading)
+	set := sets[key]
+	if set == nil || !named && s.DataDigest != set.Digest {
 		var err error
 		if set, err = datasets.Open(s.Data, o); err != nil {
 			if how.Context != nil && how.Context.Err() != nil {
@@ -70,9 +69,7 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 			}
 			return nil, err
 		}
-		if key != "" {
-			sets[key] = set
-		}
+		sets[key] = set
 	}
 	if s.DataDigest != "" && s.DataDigest != set.Digest {
 		return nil, fmt.Errorf("the images of %s have changed since the spec was made: make a new spec", s.Data)

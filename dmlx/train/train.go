@@ -94,9 +94,9 @@ type session struct {
 }
 
 func (t *Trainer) newSession(training Training) (*session, error) {
-	s := &session{Training: training, trainer: t, started: time.Now()}
-	err := s.selectData()
-	if err != nil {
+	s := &session{trainer: t, started: time.Now()}
+	var err error
+	if s.Training, s.heldOut, s.sampler, err = training.selected(); err != nil {
 		return nil, err
 	}
 	s.classes = samples.NumberClasses(s.Data.Train.Labels(), s.heldOut)
@@ -110,29 +110,28 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 // Fits returns an error if a config cannot be trained on a data set of which every heldOutEvery-th class is held out
 // (0: none): if there are too few classes or images for its batches, or too few held-out classes to measure.
 func (c Config) Fits(data *samples.Data, heldOutEvery int) error {
-	return (&session{Training: Training{Config: c, Data: data, HeldOut: heldOutEvery}}).selectData()
+	_, _, _, err := Training{Config: c, Data: data, HeldOut: heldOutEvery}.selected()
+	return err
 }
 
-// selectData prepares config and data for each other, and selects what is held out and the batches.
-func (s *session) selectData() error {
-	err := s.Data.Check()
+// selected returns the training with config and data prepared for each other, the classes that are held out, and the
+// batches.
+func (t Training) selected() (_ Training, heldOut map[int64]bool, batches *sampler, err error) {
+	if err = t.Data.Check(); err == nil {
+		t.Config, t.Data, err = t.prepared(t.Data)
+	}
 	if err != nil {
-		return err
+		return t, nil, nil, err
 	}
-	if s.Config, s.Data, err = s.prepared(s.Data); err != nil {
-		return err
+	if heldOut, err = samples.HeldOut(t.Data.Train.Labels(), t.HeldOut); err != nil {
+		return t, nil, nil, fmt.Errorf("%s: %w", t.Data.Name, err)
 	}
-	if s.heldOut, err = samples.HeldOut(s.Data.Train.Labels(), s.HeldOut); err != nil {
-		return fmt.Errorf("%s: %w", s.Data.Name, err)
+	batches, err = t.sampler(t.Data, heldOut)
+	if err == nil && !t.Data.HasMatch() {
+		err = fmt.Errorf("%s: no test image has another image of its class: want at least two images per class",
+			t.Data.Name)
 	}
-	if s.sampler, err = s.Config.sampler(s.Data, s.heldOut); err != nil {
-		return err
-	}
-	if !s.Data.HasMatch() {
-		return fmt.Errorf("%s: no test image has another image of its class: want at least two images per class",
-			s.Data.Name)
-	}
-	return nil
+	return t, heldOut, batches, err
 }
 
 // train performs the remaining epochs.

@@ -28,6 +28,7 @@ type execution struct {
 	on    cluster
 	out   string // Folder for tables and pictures; "" writes none.
 	flags *pflag.FlagSet
+	light bool // Whether the light backend serves the runs; see [runs.Spec.Light].
 
 	store *runs.Store                    // Set by begin.
 	open  func() (*train.Trainer, error) // Opens the backend; set by begin.
@@ -58,9 +59,8 @@ func (x *execution) check() error {
 	return cmp.Or(x.on.check(x.flags), cli.CheckOutDir(x.out))
 }
 
-// begin opens the store and says where and how the missing runs of a preset are trained. light tells whether the light
-// backend serves them, see [runs.Spec.Light].
-func (x *execution) begin(preset presets.Preset, light bool) (err error) {
+// begin opens the store and says where and how the missing runs of a preset are trained.
+func (x *execution) begin(preset presets.Preset) (err error) {
 	open := x.App.Store
 	if x.CachedOnly {
 		open = x.App.ReadStore
@@ -72,7 +72,7 @@ func (x *execution) begin(preset presets.Preset, light bool) (err error) {
 		return err
 	}
 	x.open = func() (*train.Trainer, error) {
-		on, err := x.BackendOn(x.Devices, light)
+		on, err := x.BackendOn(x.Devices, x.light)
 		if file := preset.Base.NetworkFile; err == nil && file != "" {
 			var n *onnx.Network
 			if n, err = weights.OpenNetwork(file); err == nil {

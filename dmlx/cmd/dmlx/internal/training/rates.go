@@ -86,7 +86,7 @@ func (s *rateSearch) run(ctx context.Context) error {
 	if err := cmp.Or(s.check(), cli.CheckOut([]string{s.App.Preset}, s.file)); err != nil {
 		return err
 	}
-	if err := s.begin(preset, false); err != nil { // The runs of an objective share a compiled step.
+	if err := s.begin(preset); err != nil {
 		return err
 	}
 	names := slice.Map(objectives, presets.Objective.String)
@@ -99,11 +99,6 @@ func (s *rateSearch) run(ctx context.Context) error {
 			return spec, err
 		},
 		Train: func(specs []runs.Spec) ([]*runs.Result, error) {
-			for _, spec := range specs {
-				if err := spec.Ready(); err != nil {
-					return nil, err
-				}
-			}
 			s.show("")
 			results, _, err := runs.RunAll(ctx, s.open, s.store, specs, s.Options)
 			s.Line.End()

@@ -138,7 +138,8 @@ func (r *reproduction) plan(names []string) error {
 	if err := r.checkFlags(); err != nil {
 		return err
 	}
-	if err := r.begin(preset, preset.Light(r.Devices)); err != nil {
+	r.light = preset.Light(r.Devices)
+	if err := r.begin(preset); err != nil {
 		return err
 	}
 	r.requests, err = plan(r.names, report.Request{Open: r.open, Store: r.store, Preset: preset,

@@ -1,7 +1,6 @@
 package training
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -98,29 +97,14 @@ func (t *training) run(ctx context.Context) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	// Flags and the store are checked before images are decoded, which may take long: a set with a digest is not opened.
-	const unopened = "none"
-	trial := t.preset
-	trial.Digests = map[string]string{runs.PaperName(t.data): unopened}
-	specs, err := t.specs(trial)
-	if err != nil {
-		return cli.Usage(err)
-	}
-	if t.CachedOnly || specs[0].DataDigest == unopened { // Or else RunAll checks them, before the first is trained.
-		for _, spec := range specs {
-			if err := cmp.Or(spec.Ready(), spec.HasTriplets(), spec.FitsDevices(t.Devices)); err != nil {
-				return err
-			}
-		}
-	}
-	if err := t.begin(t.preset, specs[0].Light(t.Devices)); err != nil { // They differ in rule, loss and seed.
+	if err := t.begin(t.preset); err != nil { // Before specs decode the images of a folder, which may take long.
 		return err
 	}
-	if specs[0].DataDigest == unopened {
-		if specs, err = t.specs(t.preset); err != nil {
-			return err
-		}
+	specs, err := t.specs()
+	if err != nil {
+		return err
 	}
+	t.light = specs[0].Light(t.Devices) // They differ in rule, loss and seed.
 	say := func() {}
 	one := len(specs) == 1 && t.on.on == "" && !t.CachedOnly && !t.flags.Changed("out") && !t.flags.Changed("jobs")
 	if t.show(""); one {
@@ -186,8 +170,13 @@ func (t *training) plan() (err error) {
 	return nil
 }
 
-// specs returns the runs at a preset: those of each objective, a seed after the other.
-func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
+// specs returns the runs: those of each objective, a seed after the other.
+func (t *training) specs() (specs []runs.Spec, err error) {
+	p := t.preset
+	p.Adjust = append(p.Adjust, func(spec *runs.Spec) error {
+		spec.HeldOut = t.heldOut
+		return spec.FitsDevices(t.Devices)
+	})
 	seen := make(map[string]bool)
 	for _, objective := range t.objectives {
 		for _, seed := range t.seeds {
@@ -195,7 +184,6 @@ func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
 			if err != nil {
 				return nil, err
 			}
-			spec.HeldOut = t.heldOut
 			text := fmt.Sprintf("%s with seed %d", spec.Objective, spec.Seed)
 			if seen[text] {
 				return nil, cli.Usagef("%s is given twice", text)
