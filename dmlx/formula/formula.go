@@ -60,6 +60,8 @@ type Parameter struct {
 	Value float64
 }
 
+func (p Parameter) String() string { return p.Name + "=" + format(p.Value) }
+
 // List is what the brackets of a part hold: one formula, or two of a pair weight, and their own parameters.
 type List struct {
 	Exprs []*Expr
@@ -101,22 +103,22 @@ func Parse(text string, parameters []string, kinds ...Kind) (List, error) {
 		return r.list, r.fail(i, "want a formula in one line of text")
 	}
 	fields, starts := split(text, ",")
-	for len(fields) > len(kinds) || len(fields) > 0 && isParameter(fields[len(fields)-1]) {
-		last := len(fields) - 1
-		if !isParameter(fields[last]) {
-			if slices.ContainsFunc(fields, isParameter) {
-				return r.list, r.fail(starts[last], "want a number of the formula's own here, as k=4")
-			}
-			return r.list, r.fail(starts[len(kinds)], "want %s and then numbers of its own, as k=4", count(kinds))
-		}
-		if err := r.own(fields[last], starts[last]); err != nil {
+	n := len(fields)
+	for n > 0 && isParameter(fields[n-1]) {
+		n--
+	}
+	for i := n; i < len(fields); i++ {
+		if err := r.own(fields[i], starts[i]); err != nil {
 			return r.list, err
 		}
-		fields = fields[:last]
 	}
-	slices.Reverse(r.list.Own)
-	if len(fields) < len(kinds) {
-		return r.list, r.fail(len(text), "want %s, not %d", count(kinds), len(fields))
+	if n != len(kinds) {
+		want := "one formula"
+		if len(kinds) == 2 {
+			want = "two formulas, P+ and P-"
+		}
+		return r.list, r.fail(append(starts[:n], len(text))[min(n, len(kinds))], "want %s, not %d, and then numbers of its "+
+			"own, as k=4", want, n)
 	}
 	for i, kind := range kinds {
 		e, err := r.parse(fields[i], starts[i], kind)
@@ -131,13 +133,6 @@ func Parse(text string, parameters []string, kinds ...Kind) (List, error) {
 		}
 	}
 	return r.list, nil
-}
-
-func count(kinds []Kind) string {
-	if len(kinds) == 2 {
-		return "two formulas, P+ and P-"
-	}
-	return "one formula"
 }
 
 // Split splits a text like [strings.Split], but for what stands in brackets of any kind.
@@ -185,7 +180,7 @@ func (r *reader) own(field string, at int) error {
 		return r.fail(at, "%s has a meaning already: want another name", name)
 	case !isLower(name):
 		return r.fail(at, "the number %s: want a name of lower-case letters", name)
-	case slices.ContainsFunc(r.list.Own, func(p Parameter) bool { return p.Name == name }):
+	case r.list.has(name):
 		return r.fail(at, "%s is given twice", name)
 	case err != nil || !(math.Abs(v) <= math.MaxFloat32):
 		return r.fail(at, "%s needs a finite number", name)
@@ -268,10 +263,10 @@ func (r *reader) expr(tree ast.Expr, base int, kind Kind, depth int, in *string)
 		return nil, r.fail(at, "want a formula of numbers, variables and functions")
 	}
 	o := operators[op]
-	if len(args) != len(o.takes) {
-		return nil, r.fail(at, "%s takes %d values, not %d", op, len(o.takes), len(args))
+	if len(args) != len(o.takes()) {
+		return nil, r.fail(at, "%s takes %d values, not %d", op, len(o.takes()), len(args))
 	}
-	if err := r.want(kind, o.gives, opAt); err != nil {
+	if err := r.want(kind, o.gives(), opAt); err != nil {
 		return nil, err
 	}
 	out := &Expr{Op: op}
@@ -285,7 +280,7 @@ func (r *reader) expr(tree ast.Expr, base int, kind Kind, depth int, in *string)
 				inside = &out.Name
 			}
 		}
-		e, err := r.expr(a, base, Kind(o.takes[i]), depth-1, inside)
+		e, err := r.expr(a, base, Kind(o.kinds[i]), depth-1, inside)
 		if err != nil {
 			return nil, err
 		}
@@ -307,16 +302,17 @@ func didYouMean(name string, known []string) string {
 
 // name is a variable or a parameter.
 func (r *reader) name(name string, at int, kind Kind, in *string) (*Expr, error) {
-	known := slices.Concat(Variables, r.parameters)
-	for _, p := range r.list.Own {
-		known = append(known, p.Name)
-	}
 	switch {
 	case operators[name] != nil:
 		return nil, r.fail(at, "%s is a function: want %s(…)", name, name)
-	case !slices.Contains(known, name) && (r.parameters != nil || !isLower(name)):
-		return nil, r.fail(at, "no variable %s%s", name, didYouMean(name, append(known,
-			"or a number of its own behind it, as k=4")))
+	case r.parameters == nil && isLower(name), slices.Contains(r.parameters, name), r.list.has(name):
+	case !slices.Contains(Variables, name):
+		known := slices.Concat(Variables, r.parameters)
+		for _, p := range r.list.Own {
+			known = append(known, p.Name)
+		}
+		known = append(known, "or a number of its own behind it, as k=4")
+		return nil, r.fail(at, "no variable %s%s", name, didYouMean(name, known))
 	case name == "Rap" || name == "Ran":
 		if in == nil {
 			return nil, r.fail(at, "%s stands inside of a mean alone, as mean(Sap-Rap, 0)", name)
@@ -356,17 +352,13 @@ func (l List) String() string {
 		out = append(out, e.Text(Go, nil))
 	}
 	for _, p := range l.Own {
-		out = append(out, p.Name+"="+format(p.Value))
+		out = append(out, p.String())
 	}
 	return strings.Join(out, ", ")
 }
 
-// Numbers returns the parameters of the list's own, none of a nil list.
-func (l *List) Numbers() []Parameter {
-	if l == nil {
-		return nil
-	}
-	return l.Own
+func (l List) has(own string) bool {
+	return slices.ContainsFunc(l.Own, func(p Parameter) bool { return p.Name == own })
 }
 
 // With returns the list with another value of a parameter of its own.

@@ -90,7 +90,7 @@ func (w Weights) Implied(euclidean bool) (Implied, error) {
 	for i := range n {
 		out.Similarities = append(out.Similarities, (similarity(i)+similarity(i+1))/2)
 	}
-	s := out.Similarities
+	s, h := out.Similarities, 2.0/n
 	var fault error
 	along := func(pull bool, sap, san float64) float64 {
 		positive, negative, triplet := w.At(sap, san)
@@ -106,40 +106,39 @@ func (w Weights) Implied(euclidean bool) (Implied, error) {
 		}
 		return v
 	}
-	// step integrates between neighbors by Simpson's rule.
-	step := func(pull bool, i int, other float64) float64 {
-		at := func(x float64) float64 {
-			if pull {
-				return along(pull, x, other)
-			}
-			return along(pull, other, x)
+	// step integrates from a point to the next by Simpson's rule, along S_ap with pull, else along S_an.
+	step := func(pull bool, i, j int) float64 {
+		sap, san := s[i], s[j]
+		if pull {
+			i++
+		} else {
+			j++
 		}
-		return (s[i+1] - s[i]) / 6 * (at(s[i]) + 4*at((s[i]+s[i+1])/2) + at(s[i+1]))
-	}
-	second := make([]float64, n*n)
-	for k := 1; k < n; k++ { // Along the edges.
-		out.L[k] = out.L[k-1] + step(true, k-1, s[0])
-		second[k*n] = second[(k-1)*n] + step(false, k-1, s[0])
+		return h / 6 * (along(pull, sap, san) + 4*along(pull, (sap+s[i])/2, (san+s[j])/2) + along(pull, s[i], s[j]))
 	}
 	low, high, apart := 0.0, 0.0, 0.0
-	for j := 1; j < n; j++ {
-		out.L[j*n] = second[j*n]
-		for i := 1; i < n; i++ {
-			out.L[j*n+i] = out.L[(j-1)*n+i] + step(false, j-1, s[i])
-			second[j*n+i] = second[j*n+i-1] + step(true, i-1, s[j])
-		}
-	}
-	copy(second[:n], out.L[:n])
-	gap := func(i, j int) float64 { return out.L[j*n+i] - second[j*n+i] }
-	for j := 1; j < n; j++ {
-		for i := 1; i < n; i++ {
-			low, high = min(low, out.L[j*n+i]), max(high, out.L[j*n+i])
-			apart = max(apart, math.Abs(gap(i, j)))
-			h := s[1] - s[0]
-			curl := (gap(i, j) - gap(i-1, j) - gap(i, j-1) + gap(i-1, j-1)) / (h * h)
-			if math.Abs(curl) > math.Abs(out.Curl) {
+	below := make([]float64, n) // How far a step along S_ap was from the difference of L, at the S_an before.
+	for j := range n {
+		gap := 0.0 // Of L by two paths: along S_ap and then S_an, and the other way around.
+		for i := range n {
+			k := j*n + i
+			switch {
+			case j > 0:
+				out.L[k] = out.L[k-n] + step(false, i, j-1)
+			case i > 0:
+				out.L[k] = out.L[k-1] + step(true, i-1, 0)
+			}
+			low, high = min(low, out.L[k]), max(high, out.L[k])
+			if i == 0 || j == 0 {
+				continue
+			}
+			off := out.L[k] - out.L[k-1] - step(true, i-1, j)
+			gap += off
+			apart = max(apart, math.Abs(gap))
+			if curl := (off - below[i]) / (h * h); math.Abs(curl) > math.Abs(out.Curl) {
 				out.Curl, out.Sap, out.San = curl, (s[i]+s[i-1])/2, (s[j]+s[j-1])/2
 			}
+			below[i] = off
 		}
 	}
 	if apart > 2e-3*(high-low) {

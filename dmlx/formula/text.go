@@ -17,21 +17,18 @@ const (
 	LaTeX
 )
 
-// operator is a function or an operator: the kinds that it takes and gives, its value, and how it is written, where
-// that is not a call by its name.
+// operator is a function or an operator. What it takes and gives are the letters of its kinds, the last that of its
+// value. It is written as in texts, for each language: $1 is its first argument, in parentheses if it binds less than
+// it must, #1 the same as it is, and @ the set of a mean. Where a text is "" it is a call by its name.
 type operator struct {
-	takes string
-	gives Kind
+	kinds string
+	binds int // Of ||, 1, up to that of a call.
+	texts [3]string
 	value func(x, y, z float64) float64
-	texts map[Language]form
 }
 
-// form is how an operator is written: "$1+$2". An argument that binds less than it needs is put in parentheses.
-type form struct {
-	text  string
-	binds int // Of ||, 1, up to that of a call.
-	needs [2]int
-}
+func (o *operator) takes() string { return o.kinds[:len(o.kinds)-1] }
+func (o *operator) gives() Kind   { return Kind(o.kinds[len(o.kinds)-1]) }
 
 // How strongly the operators bind.
 const (
@@ -44,19 +41,12 @@ const (
 	call
 )
 
-// infix is an operator that is written alike in Go and Python, with spaces in the latter.
-func infix(op, latex string, binds int, needs [2]int, value func(x, y float64) float64) *operator {
-	text, gives := "$1"+op+"$2", IsNumber
-	spaced := "$1 " + op + " $2"
-	if binds == comparison {
-		text, gives = spaced, IsCondition
-	}
-	return &operator{"nn", gives, func(x, y, _ float64) float64 { return value(x, y) }, map[Language]form{
-		Go: {text, binds, needs}, Python: {spaced, binds, needs}, LaTeX: {"$1" + latex + "$2", binds, needs}}}
+func one(of func(x float64) float64) func(x, y, z float64) float64 {
+	return func(x, _, _ float64) float64 { return of(x) }
 }
 
-func compare(op, latex string, is func(x, y float64) bool) *operator {
-	return infix(op, latex, comparison, [2]int{sum, sum}, func(x, y float64) float64 { return truth(is(x, y)) })
+func two(of func(x, y float64) float64) func(x, y, z float64) float64 {
+	return func(x, y, _ float64) float64 { return of(x, y) }
 }
 
 func truth(is bool) float64 {
@@ -66,70 +56,46 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// function is one of a number. Its LaTeX, if any, encloses the argument.
-func function(value func(x float64) float64, latex string) *operator {
-	o := &operator{"n", IsNumber, func(x, _, _ float64) float64 { return value(x) }, map[Language]form{}}
-	if latex != "" {
-		o.texts[LaTeX] = form{text: latex, binds: call}
-	}
-	return o
-}
+func relu(x float64) float64 { return max(x, 0) }
 
-// logical is an operator of conditions. In Python its arguments need parentheses.
-func logical(goText, python, latex string, binds int, value func(x, y float64) float64) *operator {
-	takes, needs := "cc", [2]int{binds, binds + 1}
-	if binds == sign {
-		takes, needs = "c", [2]int{call}
-	}
-	return &operator{takes, IsCondition, func(x, y, _ float64) float64 { return value(x, y) }, map[Language]form{
-		Go: {goText, binds, needs}, Python: {python, binds, [2]int{call, call}}, LaTeX: {latex, binds, needs}}}
-}
+var operators = map[string]*operator{
+	"||": {"ccc", ors, [3]string{"$1 || $2", "$1 | $2", `$1\;\mathrm{or}\;$2`}, two(math.Max)},
+	"&&": {"ccc", ands, [3]string{"$1 && $2", "$1 & $2", `$1\;\mathrm{and}\;$2`}, two(math.Min)},
+	"!":  {"cc", sign, [3]string{"!$1", "~$1", `\mathrm{not}\;$1`}, one(func(x float64) float64 { return 1 - x })},
+	"<": {"nnc", comparison, [3]string{"$1 < $2", "$1 < $2", "$1<$2"},
+		two(func(x, y float64) float64 { return truth(x < y) })},
+	"<=": {"nnc", comparison, [3]string{"$1 <= $2", "$1 <= $2", `$1\le $2`},
+		two(func(x, y float64) float64 { return truth(x <= y) })},
+	">": {"nnc", comparison, [3]string{"$1 > $2", "$1 > $2", "$1>$2"},
+		two(func(x, y float64) float64 { return truth(x > y) })},
+	">=": {"nnc", comparison, [3]string{"$1 >= $2", "$1 >= $2", `$1\ge $2`},
+		two(func(x, y float64) float64 { return truth(x >= y) })},
+	"+": {"nnn", sum, [3]string{"$1+$2", "$1 + $2", "$1+$2"}, two(func(x, y float64) float64 { return x + y })},
+	"-": {"nnn", sum, [3]string{"$1-$2", "$1 - $2", "$1-$2"}, two(func(x, y float64) float64 { return x - y })},
+	"*": {"nnn", product, [3]string{"$1*$2", "$1 * $2", `$1\cdot $2`}, two(func(x, y float64) float64 { return x * y })},
+	"/": {"nnn", product, [3]string{"$1/$2", "$1 / $2", "$1/$2"}, two(func(x, y float64) float64 { return x / y })},
 
-var operators map[string]*operator
-
-func init() {
-	left, right := [2]int{sum, product}, [2]int{product, sign}
-	minus := form{"-$1", sign, [2]int{call}}
-	operators = map[string]*operator{
-		"||": logical("$1 || $2", "$1 | $2", `$1\;\mathrm{or}\;$2`, ors, math.Max),
-		"&&": logical("$1 && $2", "$1 & $2", `$1\;\mathrm{and}\;$2`, ands, math.Min),
-		"!":  logical("!$1", "~$1", `\mathrm{not}\;$1`, sign, func(x, _ float64) float64 { return 1 - x }),
-		"<":  compare("<", "<", func(x, y float64) bool { return x < y }),
-		"<=": compare("<=", `\le `, func(x, y float64) bool { return x <= y }),
-		">":  compare(">", ">", func(x, y float64) bool { return x > y }),
-		">=": compare(">=", `\ge `, func(x, y float64) bool { return x >= y }),
-		"+":  infix("+", "+", sum, left, func(x, y float64) float64 { return x + y }),
-		"-":  infix("-", "-", sum, left, func(x, y float64) float64 { return x - y }),
-		"*":  infix("*", `\cdot `, product, right, func(x, y float64) float64 { return x * y }),
-		"/":  infix("/", "/", product, right, func(x, y float64) float64 { return x / y }),
-		"neg": {"n", IsNumber, func(x, _, _ float64) float64 { return -x },
-			map[Language]form{Go: minus, Python: minus, LaTeX: minus}},
-		"pow": {"nn", IsNumber, func(x, y, _ float64) float64 { return math.Pow(x, y) }, map[Language]form{
-			Python: {"$1**$2", sign, [2]int{call, call}}, LaTeX: {"{$1}^{$2}", sign, [2]int{call}}}},
-		"min": {"nn", IsNumber, func(x, y, _ float64) float64 { return math.Min(x, y) }, map[Language]form{
-			Python: {text: "minimum($1, $2)", binds: call}}},
-		"max": {"nn", IsNumber, func(x, y, _ float64) float64 { return math.Max(x, y) }, map[Language]form{
-			Python: {text: "maximum($1, $2)", binds: call}}},
-		"where": {"cnn", IsNumber, func(x, y, z float64) float64 {
-			if x != 0 {
-				return y
-			}
-			return z
-		}, nil},
-		"mean": {"nn", IsNumber, nil, map[Language]form{Python: {text: "mean($1, $set, $2)", binds: call},
-			LaTeX: {text: `\mathrm{mean}_{$set}($1;\;$2)`, binds: call}}},
-		"exp":     function(math.Exp, "e^{$1}"),
-		"log":     function(math.Log, ""),
-		"sqrt":    function(math.Sqrt, `\sqrt{$1}`),
-		"abs":     function(math.Abs, "|$1|"),
-		"tanh":    function(math.Tanh, ""),
-		"relu":    function(func(x float64) float64 { return max(x, 0) }, ""),
-		"sigmoid": function(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, `\sigma($1)`),
-		"softplus": function(func(x float64) float64 {
-			return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x)))
-		}, ""),
-	}
-	operators["relu"].texts[Python] = form{text: "maximum($1, 0)", binds: call}
+	"neg":  {"nn", sign, [3]string{"-$1", "-$1", "-$1"}, one(func(x float64) float64 { return -x })},
+	"pow":  {"nnn", sign, [3]string{"", "$1**$2", "{$1}^{#2}"}, two(math.Pow)},
+	"min":  {"nnn", call, [3]string{"", "minimum(#1, #2)", ""}, two(math.Min)},
+	"max":  {"nnn", call, [3]string{"", "maximum(#1, #2)", ""}, two(math.Max)},
+	"mean": {"nnn", call, [3]string{"", "mean(#1, @, #2)", `\mathrm{mean}_{@}(#1;\;#2)`}, nil},
+	"exp":  {"nn", call, [3]string{"", "", "e^{#1}"}, one(math.Exp)},
+	"log":  {"nn", call, [3]string{}, one(math.Log)},
+	"sqrt": {"nn", call, [3]string{"", "", `\sqrt{#1}`}, one(math.Sqrt)},
+	"abs":  {"nn", call, [3]string{"", "", "|#1|"}, one(math.Abs)},
+	"tanh": {"nn", call, [3]string{}, one(math.Tanh)},
+	"relu": {"nn", call, [3]string{"", "maximum(#1, 0)", ""}, one(relu)},
+	"sigmoid": {"nn", call, [3]string{"", "", `\sigma(#1)`},
+		one(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })},
+	"softplus": {"nn", call, [3]string{},
+		one(func(x float64) float64 { return relu(x) + math.Log1p(math.Exp(-math.Abs(x))) })},
+	"where": {"cnnn", call, [3]string{}, func(x, y, z float64) float64 {
+		if x != 0 {
+			return y
+		}
+		return z
+	}},
 }
 
 // Functions lists the functions that a formula may call.
@@ -173,16 +139,20 @@ func symbol(name string, _ bool) string {
 func Labels(part string) (formulas, own []string) {
 	text, is := strings.CutPrefix(part, "[")
 	for _, kinds := range [][]Kind{{IsNumber}, {IsNumber, IsNumber}, {IsCondition}} {
-		l, err := Parse(strings.TrimSuffix(text, "]"), nil, kinds...)
-		if !is || err != nil {
-			continue
+		if l, err := Parse(strings.TrimSuffix(text, "]"), nil, kinds...); is && err == nil {
+			return l.Labels()
 		}
-		for _, e := range l.Exprs {
-			formulas = append(formulas, e.Text(LaTeX, nil))
-		}
-		for _, p := range l.Own {
-			own = append(own, symbol(p.Name, false)+"="+format(p.Value))
-		}
+	}
+	return nil, nil
+}
+
+// Labels returns the formulas in LaTeX, and their own parameters.
+func (l List) Labels() (formulas, own []string) {
+	for _, e := range l.Exprs {
+		formulas = append(formulas, e.Text(LaTeX, nil))
+	}
+	for _, p := range l.Own {
+		own = append(own, symbol(p.Name, false)+"="+format(p.Value))
 	}
 	return formulas, own
 }
@@ -195,50 +165,49 @@ func (e *Expr) text(l Language, name func(string, bool) string, inMean bool) (te
 		return format(e.Number), call
 	}
 	o := operators[e.Op]
-	f, is := o.texts[l]
-	if !is {
+	form, binds := o.texts[l], o.binds
+	if form == "" {
 		called := e.Op
 		if l == LaTeX {
 			called = `\mathrm{` + e.Op + "}"
 		}
-		f = form{text: called + [...]string{"($1)", "($1, $2)", "($1, $2, $3)"}[len(o.takes)-1], binds: call}
+		form, binds = called+"(#1, #2, #3"[:len(o.takes())*4-1]+")", call
 	}
 	var out strings.Builder
-	for before, rest, found := strings.Cut(f.text, "$"); ; before, rest, found = strings.Cut(rest, "$") {
-		out.WriteString(before)
-		if !found {
-			return out.String(), f.binds
-		}
-		if of, is := strings.CutPrefix(rest, "set"); is { // Of a mean.
+	for i := 0; i < len(form); i++ {
+		switch c := form[i]; c {
+		case '@':
 			out.WriteString(name(map[string]string{"Rap": "P", "Ran": "N"}[e.Name], inMean))
-			rest = of
-			continue
+		case '$', '#':
+			i++
+			out.WriteString(e.argument(l, int(form[i]-'1'), c == '#', name, inMean))
+		default:
+			out.WriteByte(c)
 		}
-		out.WriteString(e.argument(l, f, int(rest[0]-'1'), name, inMean))
-		rest = rest[1:]
 	}
+	return out.String(), binds
 }
 
-// argument is the text of an argument, in parentheses if its operator needs them.
-func (e *Expr) argument(l Language, f form, i int, name func(string, bool) string, inMean bool) string {
+// argument is the text of an argument, in parentheses if its operator needs them and does not enclose it.
+func (e *Expr) argument(l Language, i int, enclosed bool, name func(string, bool) string, inMean bool) string {
 	inMean = inMean || e.Op == "mean" && i == 0
 	text, binds := e.Args[i].text(l, name, inMean)
-	if i < 2 && binds < f.needs[i] || i == 1 && f.binds < call && strings.HasPrefix(text, "-") {
+	o, first := operators[e.Op], 0
+	need := o.binds
+	if i > 0 || need == sign {
+		need++
+	}
+	if l == Python && o.kinds[0] == 'c' { // There & binds more than <.
+		need, first = call, len(o.kinds)/4 // The first value, of where.
+	}
+	if !enclosed && (binds < need || i > 0 && strings.HasPrefix(text, "-")) {
 		text = "(" + text + ")"
 	}
-	if l == Python && i == e.firstValue() && !slices.Contains(arithmetic, e.Op) &&
+	if l == Python && i == first && !slices.Contains(arithmetic, e.Op) &&
 		!slices.ContainsFunc(e.Args[i:], func(a *Expr) bool { return !a.plain() }) {
 		text = "full_like(" + name("Sap", inMean) + ", " + text + ")"
 	}
 	return text
-}
-
-// firstValue is the first argument that is a value of the operator.
-func (e *Expr) firstValue() int {
-	if e.Op == "where" {
-		return 1
-	}
-	return 0
 }
 
 // plain reports whether Python has the formula as a number, not an array.
