@@ -1,7 +1,6 @@
 package dmlx
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,41 +22,44 @@ import (
 
 // PairFormula returns the pair weight of two formulas, P₊ and P₋: "1-Sap, San". An error is a [formula.Error].
 func PairFormula(text string) (PairWeight, error) {
-	l, err := formula.Parse(text, numberNames(), formula.IsNumber, formula.IsNumber)
-	return PairWeight{Name: "[" + l.String() + "]", part: written(l), Of: func(b *Batch) (positive, negative *Node) {
-		w := writer{Batch: b, list: l}
-		return w.whole(0), w.whole(1)
+	p, err := written(text, formula.IsNumber, formula.IsNumber)
+	return PairWeight{Name: p.bracketed(), part: p, Of: func(b *Batch) (positive, negative *Node) {
+		x := b.values(p.formulas)
+		return x[0], x[1]
 	}}, err
 }
 
 // TripletFormula returns the triplet weight of a formula: "max(0, San-Sap+0.5)". An error is a [formula.Error].
 func TripletFormula(text string) (TripletWeight, error) {
-	l, err := formula.Parse(text, numberNames(), formula.IsNumber)
-	return TripletWeight{Name: "[" + l.String() + "]", part: written(l), Of: func(b *Batch) *Node {
-		return (&writer{Batch: b, list: l}).whole(0)
-	}}, err
+	p, err := written(text, formula.IsNumber)
+	return TripletWeight{Name: p.bracketed(), part: p, Of: func(b *Batch) *Node { return b.values(p.formulas)[0] }}, err
 }
 
 // MaskFormula returns the mask of a condition, where P₊ becomes zero: "San > Sap". An error is a [formula.Error].
 func MaskFormula(text string) (Mask, error) {
-	l, err := formula.Parse(text, numberNames(), formula.IsCondition)
-	return Mask{Name: "[" + l.String() + "]", part: written(l), Of: func(b *Batch) *Node {
-		return (&writer{Batch: b, list: l}).whole(0)
-	}}, err
+	p, err := written(text, formula.IsCondition)
+	return Mask{Name: p.bracketed(), part: p, Of: func(b *Batch) *Node { return b.values(p.formulas)[0] }}, err
 }
 
 func numberNames() []string { return slice.Map(Numbers, func(n Number) string { return n.Name }) }
 
-// written marks a part that is a formula.
-func written(l formula.List) part {
-	p := known(l.Reads(numberNames())...)
-	p.text, p.formula = l.String(), &l
-	return p
+// written is a part of formulas.
+func written(text string, kinds ...formula.Kind) (part, error) {
+	l, err := formula.Parse(text, numberNames(), kinds...)
+	return part{known: true, reads: l.Reads(numberNames()), formulas: l}, err
 }
 
-// Formula returns the text of the formulas that a part computes, "" for one that has none: a direction, or a weight of
-// the user's own that is a function.
-func (p part) Formula() string { return p.text }
+// means is a part with a name that the formulas are, too.
+func means(text string) part {
+	l, _ := formula.ParseAny(text, numberNames()) // Tests read all of them.
+	return part{known: true, reads: l.Reads(numberNames()), formulas: l}
+}
+
+// Formulas returns the formulas that a part computes, none for one that has none: a direction, or a weight of the
+// user's own that is a function.
+func (p part) Formulas() formula.List { return p.formulas }
+
+func (p part) bracketed() string { return "[" + p.formulas.String() + "]" }
 
 // partNamed returns a part by its name, or by the formulas that it has in brackets.
 func partNamed[T any](kind, name string, in []T, nameOf func(T) string, written func(string) (T, error)) (T, error) {
@@ -80,40 +82,46 @@ func partNamed[T any](kind, name string, in []T, nameOf func(T) string, written 
 // ownNumbers are the numbers of the rule's formulas' own.
 func (r Rule) ownNumbers() map[string]float64 {
 	out := map[string]float64{}
-	for _, l := range []*formula.List{r.Pair.formula, r.Triplet.formula, r.Mask.formula} {
-		for _, p := range l.Numbers() {
-			out[p.Name] = p.Value
-		}
+	for _, p := range slices.Concat(r.Pair.formulas.Own, r.Triplet.formulas.Own, r.Mask.formulas.Own) {
+		out[p.Name] = p.Value
 	}
 	return out
 }
 
 // setOwn gives a number of the formulas' own a value. A formula stays valid.
 func (r *Rule) setOwn(name string, v float64) {
-	if l := r.Pair.formula; l != nil {
+	if l := r.Pair.formulas; len(l.Own) > 0 {
 		r.Pair, _ = PairFormula(l.With(name, v).String())
 	}
-	if l := r.Triplet.formula; l != nil {
+	if l := r.Triplet.formulas; len(l.Own) > 0 {
 		r.Triplet, _ = TripletFormula(l.With(name, v).String())
 	}
-	if l := r.Mask.formula; l != nil {
+	if l := r.Mask.formulas; len(l.Own) > 0 {
 		r.Mask, _ = MaskFormula(l.With(name, v).String())
 	}
 }
 
-// writer builds the graph of formulas.
-type writer struct {
-	*Batch
-	list   formula.List
-	row    *Node // R, [T, B], inside of a mean; else nil.
-	others *[2]others
+// values builds formulas for each triplet, [T] each.
+func (b *Batch) values(of formula.List) []*Node {
+	numbers := map[string]float64{}
+	for _, n := range Numbers {
+		if b.Parameters[n.Name] == nil {
+			numbers[n.Name] = n.In(b.Options)
+		}
+	}
+	w := writer{Batch: b, others: &[]others{}}
+	return slice.Map(of.Bound(numbers), func(e *formula.Expr) *Node { return like(b.Sap, w.node(e)) })
 }
 
-// whole is a formula's value of each triplet, [T].
-func (w *writer) whole(i int) *Node { return w.like(w.Sap, w.node(w.list.Exprs[i])) }
+// writer builds the graph of a formula.
+type writer struct {
+	*Batch
+	row    *Node     // R, [T, B], inside of a mean; else nil.
+	others *[]others // 𝒫 and 𝒩, once a mean has asked for them.
+}
 
 // like returns x in the shape of another node.
-func (w *writer) like(of, x *Node) *Node {
+func like(of, x *Node) *Node {
 	if x.Rank() == 0 {
 		return BroadcastToDims(x, of.Shape().Dimensions...)
 	}
@@ -121,94 +129,75 @@ func (w *writer) like(of, x *Node) *Node {
 }
 
 // node builds a formula: a scalar, [T], or inside of a mean [T, 1] or [T, B].
-func (w *writer) node(e *formula.Expr) *Node {
-	if e.Op == "" {
-		return w.leaf(e)
-	}
-	if e.Op == "mean" {
+func (w writer) node(e *formula.Expr) *Node {
+	switch {
+	case e.Op == "mean":
 		return w.mean(e)
-	}
-	x := slice.Map(e.Args, w.node)
-	if of := oneArgument[e.Op]; of != nil {
-		return of(x[0])
-	}
-	if of := twoArguments[e.Op]; of != nil {
-		return of(x[0], x[1])
-	}
-	shape := x[0] // Of where.
-	for _, y := range x[1:] {
-		if y.Shape().Size() > shape.Shape().Size() {
-			shape = y
-		}
-	}
-	return Where(w.like(shape, x[0]), w.like(shape, x[1]), w.like(shape, x[2]))
-}
-
-var oneArgument = map[string]func(x *Node) *Node{
-	"neg": Neg, "!": LogicalNot, "exp": Exp, "log": Log, "sqrt": Sqrt, "abs": Abs, "tanh": Tanh, "sigmoid": Sigmoid,
-	"relu":     func(x *Node) *Node { return Max(x, ScalarZero(x.Graph(), x.DType())) },
-	"softplus": func(x *Node) *Node { return Add(Max(x, ScalarZero(x.Graph(), x.DType())), Log1P(Exp(Neg(Abs(x))))) },
-}
-
-var twoArguments = map[string]func(x, y *Node) *Node{
-	"+": Add, "-": Sub, "*": Mul, "/": Div, "<": LessThan, "<=": LessOrEqual, ">": GreaterThan, ">=": GreaterOrEqual,
-	"&&": LogicalAnd, "||": LogicalOr, "min": Min, "max": Max, "pow": Pow,
-}
-
-// leaf builds a number, a variable or a parameter.
-func (w *writer) leaf(e *formula.Expr) *Node {
-	column := func(x *Node) *Node {
-		if w.row != nil {
-			return graphs.Column(x)
-		}
-		return x
-	}
-	switch e.Name {
-	case "":
-		return w.scalar(e.Number)
-	case "Sap":
-		return column(w.Sap)
-	case "San":
-		return column(w.San)
-	case "Dap":
-		return column(w.Dap())
-	case "Dan":
-		return column(w.Dan())
-	case "Rap", "Ran":
+	case e.Op != "":
+		x := append(slice.Map(e.Args, w.node), nil, nil)
+		return functions[e.Op](x[0], x[1], x[2])
+	case e.Name == "":
+		return Scalar(w.Sap.Graph(), w.Sap.DType(), e.Number)
+	case w.Parameters[e.Name] != nil:
+		return w.Parameters[e.Name]
+	case e.Name == "Rap", e.Name == "Ran":
 		return w.row
 	}
-	for _, n := range Numbers {
-		if p := w.number(n); n.Name == e.Name && p.input != nil {
-			return p.input
-		} else if n.Name == e.Name {
-			return w.scalar(p.value)
-		}
+	x := variables[e.Name](w.Batch)
+	if w.row != nil {
+		x = graphs.Column(x)
 	}
-	for _, p := range w.list.Own {
-		if p.Name == e.Name {
-			return w.scalar(p.Value)
-		}
-	}
-	panic(fmt.Errorf("formula [%s]: no variable %s", w.list, e.Name)) // [formula.Parse] has refused it.
+	return x
 }
 
-func (w *writer) scalar(v float64) *Node { return Scalar(w.Sap.Graph(), w.Sap.DType(), v) }
+var variables = map[string]func(*Batch) *Node{
+	"Sap": func(b *Batch) *Node { return b.Sap }, "San": func(b *Batch) *Node { return b.San },
+	"Dap": (*Batch).Dap, "Dan": (*Batch).Dan,
+}
+
+func one(of func(x *Node) *Node) func(x, y, z *Node) *Node {
+	return func(x, _, _ *Node) *Node { return of(x) }
+}
+
+func two(of func(x, y *Node) *Node) func(x, y, z *Node) *Node {
+	return func(x, y, _ *Node) *Node { return of(x, y) }
+}
+
+var functions = map[string]func(x, y, z *Node) *Node{
+	"neg": one(Neg), "!": one(LogicalNot), "exp": one(Exp), "log": one(Log), "sqrt": one(Sqrt), "abs": one(Abs),
+	"tanh": one(Tanh), "sigmoid": one(Sigmoid), "relu": one(relu),
+	"softplus": one(func(x *Node) *Node { return Add(relu(x), Log1P(Exp(Neg(Abs(x))))) }),
+	"+":        two(Add), "-": two(Sub), "*": two(Mul), "/": two(Div), "pow": two(Pow), "min": two(Min), "max": two(Max),
+	"<": two(LessThan), "<=": two(LessOrEqual), ">": two(GreaterThan), ">=": two(GreaterOrEqual), "&&": two(LogicalAnd),
+	"||": two(LogicalOr),
+	"where": func(x, y, z *Node) *Node {
+		shape := x
+		for _, other := range []*Node{y, z} {
+			if other.Shape().Size() > shape.Shape().Size() {
+				shape = other
+			}
+		}
+		return Where(like(shape, x), like(shape, y), like(shape, z))
+	},
+}
+
+func relu(x *Node) *Node { return Max(x, ScalarZero(x.Graph(), x.DType())) }
 
 // mean builds a mean over 𝒫 or 𝒩, [T].
-func (w *writer) mean(e *formula.Expr) *Node {
-	if w.others == nil {
+func (w writer) mean(e *formula.Expr) *Node {
+	if len(*w.others) == 0 {
 		positives, negatives := w.relative()
-		w.others = &[2]others{positives, negatives}
+		*w.others = []others{positives, negatives}
 	}
-	set := w.others[0]
+	set := (*w.others)[0]
 	if e.Name == "Ran" {
-		set = w.others[1]
+		set = (*w.others)[1]
 	}
-	inside := *w
+	empty := like(w.Sap, w.node(e.Args[1]))
 	return set.mean(func(r *Node) *Node {
-		inside.row = r
-		return inside.node(e.Args[0])
-	}, w.like(w.Sap, w.node(e.Args[1])))
+		w.row = r
+		return w.node(e.Args[0])
+	}, empty)
 }
 
 // LaTeX returns the equations of the rule's weights and mask in LaTeX, and the values of the formulas' own numbers.
@@ -216,7 +205,7 @@ func (r Rule) LaTeX() (out []string) {
 	r = r.WithDefaults()
 	sides := []string{"P_{+}=", "P_{-}=", "T=", `P_{+}=0\;\mathrm{for}\;`}
 	for _, p := range []part{r.Pair.part, r.Triplet.part, r.Mask.part} {
-		formulas, own := formula.Labels("[" + p.text + "]")
+		formulas, own := p.formulas.Labels()
 		for _, of := range formulas {
 			out, sides = append(out, sides[0]+of), sides[1:]
 		}
@@ -232,20 +221,13 @@ func (r Rule) LaTeX() (out []string) {
 // Bound returns the rule's weights as formulas with its numbers. It is an error if one is a function without them.
 func (r Rule) Bound() (w formula.Weights, err error) {
 	r = r.WithDefaults()
-	if r.Pair.text == "" || r.Triplet.text == "" || r.Mask.Of != nil && r.Mask.text == "" {
+	bound := func(p part) []*formula.Expr { return append(p.formulas.Bound(r.Numbers()), nil, nil) }
+	pair, mask := bound(r.Pair.part), bound(r.Mask.part)[0]
+	w = formula.Weights{Positive: pair[0], Negative: pair[1], Triplet: bound(r.Triplet.part)[0], Mask: mask}
+	if w.Negative == nil || w.Triplet == nil || r.Mask.Of != nil && mask == nil {
 		return w, fmt.Errorf("rule %s: a part is a function of Go, not a formula", r)
 	}
-	bound := func(text string, kinds ...formula.Kind) []*formula.Expr {
-		l, failed := formula.Parse(text, numberNames(), kinds...)
-		err = errors.Join(err, failed)
-		return append(l.Bound(r.Numbers()), nil, nil)
-	}
-	pair := bound(r.Pair.text, formula.IsNumber, formula.IsNumber)
-	w = formula.Weights{Positive: pair[0], Negative: pair[1], Triplet: bound(r.Triplet.text, formula.IsNumber)[0]}
-	if r.Mask.Of != nil {
-		w.Mask = bound(r.Mask.text, formula.IsCondition)[0]
-	}
-	return w, err
+	return w, nil
 }
 
 // Implied returns the loss of a triplet alone whose gradient the rule is; see [formula.Weights.Implied]. An orthogonal

@@ -22,9 +22,9 @@ import (
 // inFormulas is a rule with the formulas of its parts for their names.
 func inFormulas(t *testing.T, r dmlx.Rule) dmlx.Rule {
 	t.Helper()
-	name := r.Direction.Name + "/[" + r.Pair.Formula() + "]/[" + r.Triplet.Formula() + "]"
+	name := r.Direction.Name + "/[" + r.Pair.Formulas().String() + "]/[" + r.Triplet.Formulas().String() + "]"
 	if r.Mask.Of != nil {
-		name += "+[" + r.Mask.Formula() + "]"
+		name += "+[" + r.Mask.Formulas().String() + "]"
 	}
 	_, options, has := strings.Cut(r.Name(), "?")
 	if has {
@@ -222,7 +222,7 @@ func BenchmarkStep(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	written, err := dmlx.ParseRule("cos-orth/[" + named.Pair.Formula() + "]/[" + named.Triplet.Formula() + "]")
+	written, err := dmlx.ParseRule(fmt.Sprintf("cos-orth/[%s]/[%s]", named.Pair.Formulas(), named.Triplet.Formulas()))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -116,18 +116,14 @@ func (r *Rule) settings() (out []query.Option) {
 
 // part is what there is to know of a part of a rule that has a name. A part of the user's own has the zero value.
 type part struct {
-	known   bool
-	reads   []string
-	text    string        // The formulas of a part, if it has any.
-	formula *formula.List // Of a part whose name are its formulas.
+	known    bool
+	reads    []string
+	formulas formula.List // That the part's function computes, if there are any.
 }
 
 // known marks a part that stands in the list of its kind, with the options that it reads, by their names in the name of
 // a rule.
 func known(reads ...string) part { return part{known: true, reads: reads} }
-
-// means adds the formulas that the part's function computes.
-func (p part) means(text string) part { p.text = text; return p }
 
 // Uses reports whether an option, by its name in a rule's name, can change what the rule does: "tau" does so for the
 // triplet weights cos and cir. A rule with a part of the user's own may read any option.

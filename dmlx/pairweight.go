@@ -23,31 +23,29 @@ var (
 	// PairCon is P^con (Eq. 8): 1 and 1.
 	PairCon = PairWeight{Name: "con", Of: func(b *Batch) (positive, negative *Node) {
 		return OnesLike(b.Sap), OnesLike(b.San)
-	}, part: known().means("1, 1")}
+	}, part: means("1, 1")}
 	// PairEuc is P^euc (Eq. 9): ‖f_a−f_p‖ and ‖f_a−f_n‖.
 	PairEuc = PairWeight{Name: "euc", Of: func(b *Batch) (positive, negative *Node) {
 		return b.Dap(), b.Dan()
-	}, part: known().means("Dap, Dan")}
+	}, part: means("Dap, Dan")}
 	// PairLin is P^lin (Eq. 10): 1−S_ap and S_an.
 	PairLin = PairWeight{Name: "lin", Of: func(b *Batch) (positive, negative *Node) {
 		return OneMinus(b.Sap), b.San
-	}, part: known().means("1-Sap, San")}
+	}, part: means("1-Sap, San")}
 	// PairLinMS is P^lin-ms (Eq. 14): (1−m₊)(1−S_ap) and (1+m₋)S_an, with m₊ and m₋ the mean of S_ap−R_ap^i over 𝒫 and
 	// of S_an−R_an^j over 𝒩; 0 for an empty set.
 	PairLinMS = PairWeight{Name: "lin-ms", Of: linMS,
-		part: known("epsilon").means("(1-mean(Sap-Rap, 0))*(1-Sap), (1+mean(San-Ran, 0))*San")}
+		part: means("(1-mean(Sap-Rap, 0))*(1-Sap), (1+mean(San-Ran, 0))*San")}
 	// PairSig is P^sig (Eq. 11): 1/(1+exp(α(S_ap−λ))) and 1/(1+exp(−β(S_an−λ))).
 	PairSig = PairWeight{Name: "sig", Of: func(b *Batch) (positive, negative *Node) {
 		one := OnesLike(b.Sap)
 		return sigmoidal(b, one, one)
-	}, part: known("alpha", "beta", "lambda").means(
-		"1/(1+exp(alpha*(Sap-lambda))), 1/(1+exp(-beta*(San-lambda)))")}
+	}, part: means("1/(1+exp(alpha*(Sap-lambda))), 1/(1+exp(-beta*(San-lambda)))")}
 	// PairSigMS is P^sig-ms (Eq. 13): P^sig with m₊ and m₋ for the 1 in the denominators, the means of
 	// exp(α(S_ap−R_ap^i)) over 𝒫 and of exp(−β(S_an−R_an^j)) over 𝒩; 1 for an empty set.
 	PairSigMS = PairWeight{Name: "sig-ms", Of: sigMS,
-		part: known("alpha", "beta", "epsilon", "lambda").means(
-			"1/(mean(exp(alpha*(Sap-Rap)), 1)+exp(alpha*(Sap-lambda))), " +
-				"1/(mean(exp(-beta*(San-Ran)), 1)+exp(-beta*(San-lambda)))")}
+		part: means("1/(mean(exp(alpha*(Sap-Rap)), 1)+exp(alpha*(Sap-lambda))), " +
+			"1/(mean(exp(-beta*(San-Ran)), 1)+exp(-beta*(San-lambda)))")}
 	// PairWeights lists the pair weights that have a name, those of the paper's Table 3 first.
 	PairWeights = []PairWeight{PairCon, PairEuc, PairLin, PairLinMS, PairSig, PairSigMS}
 )

@@ -135,6 +135,16 @@ func Parse(text string, parameters []string, kinds ...Kind) (List, error) {
 	return r.list, nil
 }
 
+// ParseAny reads what the brackets of a part may hold: a triplet weight, the two of a pair weight, or a mask.
+func ParseAny(text string, parameters []string) (l List, err error) {
+	for _, kinds := range [][]Kind{{IsNumber}, {IsNumber, IsNumber}, {IsCondition}} {
+		if l, err = Parse(text, parameters, kinds...); err == nil {
+			break
+		}
+	}
+	return l, err
+}
+
 // Split splits a text like [strings.Split], but for what stands in brackets of any kind.
 func Split(text, sep string) []string { out, _ := split(text, sep); return out }
 

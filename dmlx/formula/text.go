@@ -137,9 +137,8 @@ func symbol(name string, _ bool) string {
 
 // Labels returns a part's formulas in LaTeX, and its own parameters, if its name are formulas in brackets.
 func Labels(part string) (formulas, own []string) {
-	text, is := strings.CutPrefix(part, "[")
-	for _, kinds := range [][]Kind{{IsNumber}, {IsNumber, IsNumber}, {IsCondition}} {
-		if l, err := Parse(strings.TrimSuffix(text, "]"), nil, kinds...); is && err == nil {
+	if text, is := strings.CutPrefix(part, "["); is {
+		if l, err := ParseAny(strings.TrimSuffix(text, "]"), nil); err == nil {
 			return l.Labels()
 		}
 	}

@@ -30,13 +30,7 @@ const nearAndFar = "near = pos & (s < s_an[:, None] + self.eps) & (j != p[:, Non
 	"far = neg & (s > amin(where(pos, s, 4), 1)[:, None] - self.eps) & (j != n[:, None])\n"
 
 // written returns the part of a kind and a name that formulas compute.
-func written(kind, name, formulas string) (Part, error) {
-	kinds := map[string][]formula.Kind{"pair": {formula.IsNumber, formula.IsNumber}, "triplet": {formula.IsNumber},
-		"mask": {formula.IsCondition}}[kind]
-	l, err := formula.Parse(formulas, nil, kinds...)
-	if err != nil {
-		return Part{}, err
-	}
+func written(kind, name string, l formula.List) Part {
 	texts := make([]string, len(l.Exprs))
 	code := ""
 	for i, e := range l.Exprs {
@@ -68,7 +62,7 @@ func written(kind, name, formulas string) (Part, error) {
 		equations += "\nmean(x, y): the mean over other positives with Rap < San + eps, or negatives with " +
 			"Ran > min Sap - eps, else y"
 	}
-	return Part{kind, name, equations, code + assigned}, nil
+	return Part{kind, name, equations, code + assigned}
 }
 
 // pythonName is how the code of a module calls a variable or a number of a formula. A number of its own is an argument

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
@@ -42,23 +43,20 @@ func partsOf(r dmlx.Rule, own []Part) ([]Part, error) {
 	type wanted struct {
 		kind, name string
 		custom     bool
-		formulas   string
+		formulas   formula.List
 	}
 	all := []wanted{
-		{"direction", r.Direction.Name, r.Direction.Custom(), ""}, {"pair", r.Pair.Name, r.Pair.Custom(), r.Pair.Formula()},
-		{"triplet", r.Triplet.Name, r.Triplet.Custom(), r.Triplet.Formula()},
+		{"direction", r.Direction.Name, r.Direction.Custom(), r.Direction.Formulas()},
+		{"pair", r.Pair.Name, r.Pair.Custom(), r.Pair.Formulas()},
+		{"triplet", r.Triplet.Name, r.Triplet.Custom(), r.Triplet.Formulas()},
 	}
 	if r.Mask.Of != nil {
-		all = append(all, wanted{"mask", r.Mask.Name, r.Mask.Custom(), r.Mask.Formula()})
+		all = append(all, wanted{"mask", r.Mask.Name, r.Mask.Custom(), r.Mask.Formulas()})
 	}
 	var out []Part
 	for _, w := range all {
-		if w.formulas != "" {
-			p, err := written(w.kind, w.name, w.formulas)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, p)
+		if len(w.formulas.Exprs) > 0 {
+			out = append(out, written(w.kind, w.name, w.formulas))
 			continue
 		}
 		from := directions(r.Options)

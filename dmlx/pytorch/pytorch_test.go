@@ -90,7 +90,7 @@ func all(t *testing.T) []dmlx.Rule {
 		if (r.Pair.Name != "lin-ms" && r.Pair.Name != "sig-ms") || r.Direction.Name != "cos" {
 			continue
 		}
-		of, err := dmlx.ParseRule("cos/[" + r.Pair.Formula() + "]/[" + r.Triplet.Formula() + "]")
+		of, err := dmlx.ParseRule("cos/[" + r.Pair.Formulas().String() + "]/[" + r.Triplet.Formulas().String() + "]")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,17 +77,16 @@ func describeFormulas(r dmlx.Rule, out Object) error {
 	if err != nil {
 		return nil // Of a part that is a function there are none.
 	}
-	typed, numbers := Object{}, []string{}
+	typed, numbers := Object{"mask": ""}, []string{}
 	rest := []string{"positive", "negative", "triplet", "mask"}
-	for _, text := range []string{r.Pair.Formula(), r.Triplet.Formula(), r.Mask.Formula()} {
-		for _, x := range formula.Split(text, ", ") {
-			if name, _, _ := strings.Cut(x, "="); r.Uses(name) && strings.HasPrefix(x, name+"=") {
-				if !slices.Contains(numbers, x) {
-					numbers = append(numbers, x)
-				}
-				continue
+	for _, l := range []formula.List{r.Pair.Formulas(), r.Triplet.Formulas(), r.Mask.Formulas()} {
+		for _, e := range l.Exprs {
+			typed[rest[0]], rest = e.Text(formula.Go, nil), rest[1:]
+		}
+		for _, p := range l.Own {
+			if !slices.Contains(numbers, p.String()) {
+				numbers = append(numbers, p.String())
 			}
-			typed[rest[0]], rest = x, rest[1:]
 		}
 	}
 	typed["numbers"], out["formulas"] = strings.Join(numbers, ", "), typed
