@@ -67,6 +67,9 @@ func ParseExchange(text string) (Exchange, error) {
 	if text == "" {
 		return e, nil
 	}
+	if err := formula.Closed(text); err != nil {
+		return e, fmt.Errorf("exchange %q: %w", text, err)
+	}
 	for _, part := range formula.Split(text, "&") {
 		key, name, _ := strings.Cut(part, "=")
 		var err error

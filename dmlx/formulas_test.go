@@ -185,20 +185,23 @@ func TestOwnNumbers(t *testing.T) {
 func TestRefusedParts(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"cos/[1-Spa, San]/con": "pair weight [1-Spa, San] at character 3: no variable Spa; did you mean Sap?",
-		"cos/[1-Sap]/con":      "two formulas, P+ and P-, not 1",
-		"cos/con/[San > Sap]":  "[San > Sap] at character 5: want a number here, not a condition",
-		"cos/con/con+[San]":    "mask [San] at character 1: want a condition",
-		"cos/con/[San":         "closing ]",
-		"cos/con/[San]?k=2":    "no option",
+		"cos/[1-Spa, San]/con":     "pair weight [1-Spa, San] at character 3: no variable Spa; did you mean Sap?",
+		"cos/[1-Sap]/con":          "two formulas, P+ and P-, not 1",
+		"cos/con/[San > Sap]":      "[San > Sap] at character 5: want a number here, not a condition",
+		"cos/con/con+[San]":        "mask [San] at character 1: want a condition",
+		"cos/con/[San":             "the [ at character 9 has no ]",
+		"cos/[1-Sap/[San]":         "the [ at character 5 has no ]",
+		"cos/con/[max(0, San]+sc1": "triplet weight [max(0, San] at character 11: missing ',' before the end",
+		"cos/con/[San]x":           "closing ]",
+		"cos/con/[San]?k=2":        "no option",
 		"cos/lin/con?beta=5": "beta has no effect, since no part of the rule uses it: of the parts with a name, sig, " +
 			"sig-ms do",
-		"cos-orth/lin/con?tau=2":               "cos, cir do",
-		"cos/con/[San]?tau=2":                  "tau has no effect",
-		"cos/con/con?keep-length":              "euc-orth, cos-orth do",
-		"[cos]/con/con":                        "no direction",
-		"cos/[1/Sap, San]/[San]/con":           "want direction/pair/triplet",
-		"cos/con/[" + strings.Repeat("(", 600): "want",
+		"cos-orth/lin/con?tau=2":                     "cos, cir do",
+		"cos/con/[San]?tau=2":                        "tau has no effect",
+		"cos/con/con?keep-length":                    "euc-orth, cos-orth do",
+		"[cos]/con/con":                              "no direction",
+		"cos/[1/Sap, San]/[San]/con":                 "want direction/pair/triplet",
+		"cos/con/[" + strings.Repeat("(", 600) + "]": "too long",
 	} {
 		if r, err := dmlx.ParseRule(name); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "\n") {

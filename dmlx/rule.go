@@ -101,6 +101,9 @@ func (p Parts) parse(name string, recorded bool) (Rule, error) {
 	fail := func(format string, args ...any) (Rule, error) {
 		return Rule{}, errs.Invalid(fmt.Errorf("rule %q: %s", name, fmt.Sprintf(format, args...)))
 	}
+	if err := formula.Closed(name); err != nil {
+		return fail("%v", err)
+	}
 	body, text, hasOptions := strings.Cut(name, "?")
 	for _, a := range aliases {
 		if body == a.name {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
@@ -154,8 +155,10 @@ func split(text, sep string) (fields []string, starts []int) {
 		switch text[i] {
 		case '[', '(':
 			depth++
-		case ']', ')':
+		case ')':
 			depth = max(0, depth-1)
+		case ']': // A parenthesis that is open still is the formula's fault.
+			depth = 0
 		}
 		if depth == 0 && strings.HasPrefix(text[i:], sep) {
 			fields, starts = append(fields, text[start:i]), append(starts, start)
@@ -164,6 +167,39 @@ func split(text, sep string) (fields []string, starts []int) {
 		}
 	}
 	return append(fields, text[start:]), append(starts, start)
+}
+
+// Closed is an error for the first [ of a text without its ].
+func Closed(text string) error {
+	open := -1
+	for i, c := range []rune(text + "[") {
+		switch {
+		case c == ']':
+			open = -1
+		case c == '[' && open >= 0:
+			return errs.Invalid(fmt.Errorf("the [ at character %d has no ]", open+1))
+		case c == '[':
+			open = i
+		}
+	}
+	return nil
+}
+
+// Complete lists how a text that ends within a formula may go on: with each name that its last letters begin.
+func Complete(typed string, parameters []string) (out []string) {
+	if strings.LastIndexByte(typed, '[') <= strings.LastIndexByte(typed, ']') {
+		return nil
+	}
+	i := 1 + strings.LastIndexFunc(typed, func(c rune) bool { return !unicode.IsLetter(c) })
+	for _, name := range slices.Concat(Variables, parameters, Functions) {
+		if operators[name] != nil {
+			name += "("
+		}
+		if strings.HasPrefix(name, typed[i:]) {
+			out = append(out, typed[:i]+name)
+		}
+	}
+	return out
 }
 
 // isParameter reports whether a field is a name with a value, and not a comparison.

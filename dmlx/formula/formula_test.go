@@ -158,7 +158,7 @@ func TestSplit(t *testing.T) {
 	for _, c := range []struct{ text, sep, want string }{
 		{"cos/[1/2, (San/Sap)]/con", "/", "cos|[1/2, (San/Sap)]|con"},
 		{"Ours = cos/[San*k, k = 4]/con", " = ", "Ours|cos/[San*k, k = 4]/con"},
-		{"]/[", "/", "]|["}, {"", "/", ""}, {"[a/b", "/", "[a/b"},
+		{"]/[", "/", "]|["}, {"", "/", ""}, {"[a/b", "/", "[a/b"}, {"[(a/b]/c", "/", "[(a/b]|c"},
 	} {
 		if got := strings.Join(Split(c.text, c.sep), "|"); got != c.want {
 			t.Errorf("%s: %s, want %s", c.text, got, c.want)

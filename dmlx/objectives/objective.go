@@ -178,7 +178,7 @@ func lossObjective(id, name string, of dmlx.LossFunc, perClass int) Objective {
 // Parse reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms"; a miner and exchanged
 // parts of a loss may follow: "loss ms, miner ms, pair=lin-ms".
 func Parse(text string) (Objective, error) {
-	fields := formula.Split(text, ", ")
+	fields := formula.Split(text, ",")
 	loss, is := strings.CutPrefix(fields[0], "loss ")
 	var o Objective
 	var r dmlx.Rule
@@ -192,6 +192,7 @@ func Parse(text string) (Objective, error) {
 		return Objective{}, err
 	}
 	for _, field := range fields[1:] {
+		field = strings.TrimSpace(field)
 		if miner, is := strings.CutPrefix(field, "miner "); is && o.Miner == "" {
 			o, err = o.WithMiner(strings.TrimSpace(miner))
 		} else if !is && strings.Contains(field, "=") && o.Exchange == "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
@@ -30,7 +32,25 @@ func completeFlags(root *cobra.Command, a *cli.App) {
 	}
 	folder := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	published := slice.Map(datasets.Sources(), func(s datasets.Source) string { return s.Alias })
-	rules, keys := oneOf(ruleNames()...), slice.Map(presets.Keys(), func(key string) string { return key + "=" })
+	numbers := slice.Map(dmlx.Numbers, func(n dmlx.Number) string { return n.Name })
+	// Rules are completed by name, those of the store's runs included, and within a formula its last name.
+	rules := func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		within, directive := formula.Complete(typed, numbers), cobra.ShellCompDirectiveNoFileComp
+		if len(within) > 0 {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		out := append(ruleNames(), within...)
+		if s, err := a.ReadStore(); err == nil && strings.Contains(typed, "[") {
+			entries, _ := s.List()
+			for _, e := range entries {
+				if strings.Contains(e.Spec.Rule, "[") && !slices.Contains(out, e.Spec.Rule) {
+					out = append(out, e.Spec.Rule)
+				}
+			}
+		}
+		return out, directive
+	}
+	keys := slice.Map(presets.Keys(), func(key string) string { return key + "=" })
 	values := map[string]cobra.CompletionFunc{
 		"preset": orFile(presets.Names()...), "rule": rules, "add-rule": rules, "reference": rules,
 		"loss": oneOf(losses.Names()...), "add-loss": oneOf(losses.Names()...), "miner": oneOf(miners.Names()...),

@@ -37,6 +37,10 @@ func TestCompletions(t *testing.T) {
 		{[]string{"train", "--data", "minic"}, "minicar"},
 		{[]string{"train", "--arch", "resnet"}, "resnet18 resnet50"},
 		{[]string{"train", "--rule", "cos/lin/cir"}, "cos/lin/cir cos/lin/cir+sc1 cos/lin/cir+sc2"},
+		{[]string{"train", "--rule", "cos/con/[max(0,Sa"}, "cos/con/[max(0,Sap cos/con/[max(0,San"},
+		{[]string{"rule", "cos/[1-Sap, s"}, "cos/[1-Sap, sqrt( cos/[1-Sap, sigmoid( cos/[1-Sap, softplus("},
+		{[]string{"rule", "cos/[1-ta"}, "cos/[1-tau cos/[1-tanh("},
+		{[]string{"rule", "cos/[1-Sap, San]/co"}, ""},
 		{[]string{"train", "--set", "rec"}, "recompute="},
 		{[]string{"reproduce", "figure"}, "figure1 figure4 figure5"},
 		{[]string{"data", "get", ""}, "cub cars sop inshop"},
@@ -61,6 +65,11 @@ func TestCompletions(t *testing.T) {
 		t.Error("completion has created a store")
 	}
 	run := object(t, append(smallRun, "--store", store)...)["run"].(string)
+	const written = "cos/con/[max(0, San-Sap+0.5)]"
+	object(t, append(smallRun, "--store", store, "--rule", "cos/con/[ max(0,San-Sap + .5)]")...)
+	if got := words(t, "rule", "cos/con/[m"); !slices.Contains(got, written) {
+		t.Errorf("rules in formulas: %q, want %s of the store", got, written)
+	}
 	if got := words(t, "runs", "compare", run[:3]); !slices.Equal(got, []string{run}) {
 		t.Errorf("runs of the store: %q, want %s", got, run)
 	}
@@ -109,13 +118,15 @@ press() {
 }
 press dmlx reprod
 press dmlx train --rule cos-orth/li
+press dmlx train --rule cos/[1-Sa
 press dmlx train --loss triplet-
 press dmlx data get so
 `
 	cmd := exec.Command(bash, "--norc", "--noprofile", "-c", script)
 	out, err := cmd.CombinedOutput()
 	for _, want := range []string{"complete -o default -F __start_dmlx dmlx\n", "dmlx reprod: reproduce\n",
-		"dmlx train --rule cos-orth/li: cos-orth/lin/con", "dmlx train --loss triplet-: triplet-soft\n",
+		"dmlx train --rule cos-orth/li: cos-orth/lin/con", "cos/[1-Sa: cos/[1-Sap cos/[1-San\n",
+		"dmlx train --loss triplet-: triplet-soft\n",
 		"dmlx data get so: sop\n"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("no %q in %v:\n%s", want, err, out)
