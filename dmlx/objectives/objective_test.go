@@ -34,9 +34,10 @@ func TestParse(t *testing.T) {
 	}
 	for text, want := range map[string]string{"loss nix": "there are", "loss ms, ms": "neither a miner",
 		"loss ms, miner x": "none of that name", "loss norm-softmax, miner ms": "miner ms", "cos/lin": "want direction",
-		"loss ms, pair=x": "no pair weight",
-		"loss ms,pair=[1-Sap": "exchange \"pair=[1-Sap\": the [ at character 6 has no ]",
-		"loss ms,pair=[1-Sap, Spa]": "at character 8: no variable Spa; did you mean Sap?", "loss": "want direction", "cos/lin/cir, pair=lin": "belongs to a loss"} {
+		"loss ms, pair=x":           "no pair weight",
+		"loss ms,pair=[1-Sap":       "exchange \"pair=[1-Sap\": the [ at character 6 has no ]",
+		"loss ms,pair=[1-Sap, Spa]": "at character 8: no variable Spa; did you mean Sap?",
+		"loss":                      "want direction", "cos/lin/cir, pair=lin": "belongs to a loss"} {
 		if o, err := objectives.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is read as %s, %v, want …%s…", text, o, err, want)
 		}
