@@ -11,6 +11,7 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Variables are what a formula may read of a triplet: the similarities and distances of its two pairs, and inside of
@@ -318,13 +320,10 @@ func (r *reader) expr(tree ast.Expr, base int, kind Kind, depth int, in *string)
 	out := &Expr{Op: op}
 	for i, a := range args {
 		inside := in
-		if op == "mean" {
-			if in != nil {
-				return nil, r.fail(at, "a mean inside of a mean")
-			}
-			if inside = nil; i == 0 {
-				inside = &out.Name
-			}
+		if op == "mean" && in != nil {
+			return nil, r.fail(at, "a mean inside of a mean")
+		} else if op == "mean" && i == 0 {
+			inside = &out.Name
 		}
 		e, err := r.expr(a, base, Kind(o.kinds[i]), depth-1, inside)
 		if err != nil {
@@ -353,11 +352,8 @@ func (r *reader) name(name string, at int, kind Kind, in *string) (*Expr, error)
 		return nil, r.fail(at, "%s is a function: want %s(…)", name, name)
 	case r.parameters == nil && isLower(name), slices.Contains(r.parameters, name), r.list.has(name):
 	case !slices.Contains(Variables, name):
-		known := slices.Concat(Variables, r.parameters)
-		for _, p := range r.list.Own {
-			known = append(known, p.Name)
-		}
-		known = append(known, "or a number of its own behind it, as k=4")
+		known := slices.Concat(Variables, r.parameters, slice.Map(r.list.Own, func(p Parameter) string { return p.Name }),
+			[]string{"or a number of its own behind it, as k=4"})
 		return nil, r.fail(at, "no variable %s%s", name, didYouMean(name, known))
 	case name == "Rap" || name == "Ran":
 		if in == nil {
@@ -393,14 +389,8 @@ func (e *Expr) reads(name string) bool {
 
 // String is the canonical text, with the spaces of gofmt in the arguments of a function. [Parse] reads it back.
 func (l List) String() string {
-	var out []string
-	for _, e := range l.Exprs {
-		out = append(out, e.Text(Go, nil))
-	}
-	for _, p := range l.Own {
-		out = append(out, p.String())
-	}
-	return strings.Join(out, ", ")
+	out := slice.Map(l.Exprs, func(e *Expr) string { return e.Text(Go, nil) })
+	return strings.Join(append(out, slice.Map(l.Own, Parameter.String)...), ", ")
 }
 
 func (l List) has(own string) bool {
@@ -421,17 +411,11 @@ func (l List) With(name string, v float64) List {
 // Bound returns the formulas with numbers for the parameters of their own, and those of rules that are given.
 func (l List) Bound(parameters map[string]float64) []*Expr {
 	values := map[string]float64{}
-	for name, v := range parameters {
-		values[name] = v
-	}
+	maps.Copy(values, parameters)
 	for _, p := range l.Own {
 		values[p.Name] = p.Value
 	}
-	var out []*Expr
-	for _, e := range l.Exprs {
-		out = append(out, e.bound(values))
-	}
-	return out
+	return slice.Map(l.Exprs, func(e *Expr) *Expr { return e.bound(values) })
 }
 
 func (e *Expr) bound(values map[string]float64) *Expr {
@@ -439,10 +423,7 @@ func (e *Expr) bound(values map[string]float64) *Expr {
 		return &Expr{Number: v}
 	}
 	out := *e
-	out.Args = nil
-	for _, a := range e.Args {
-		out.Args = append(out.Args, a.bound(values))
-	}
+	out.Args = slice.Map(e.Args, func(a *Expr) *Expr { return a.bound(values) })
 	return &out
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Language is what [Expr.Text] writes.
@@ -147,13 +149,8 @@ func Labels(part string) (formulas, own []string) {
 
 // Labels returns the formulas in LaTeX, and their own parameters.
 func (l List) Labels() (formulas, own []string) {
-	for _, e := range l.Exprs {
-		formulas = append(formulas, e.Text(LaTeX, nil))
-	}
-	for _, p := range l.Own {
-		own = append(own, symbol(p.Name, false)+"="+format(p.Value))
-	}
-	return formulas, own
+	return slice.Map(l.Exprs, func(e *Expr) string { return e.Text(LaTeX, nil) }),
+		slice.Map(l.Own, func(p Parameter) string { return symbol(p.Name, false) + "=" + format(p.Value) })
 }
 
 func (e *Expr) text(l Language, name func(string, bool) string, inMean bool) (text string, binds int) {
