@@ -654,6 +654,16 @@ def timings(browser):
         times = page.evaluate(move)
         assert len(times) > 10, f"{len(times)} pictures for 40 moves of a slider"
         out[f"slider to frame at B = {size}, ms"] = [round(times[int(q * (len(times) - 1))], 1) for q in (0.5, 0.95)]
+    page.evaluate("() => { location.hash = '#a=cos/[1-Sap, San]/[max(0, San-Sap%2Bm), m=0.5]&batch=8x4x32,1,1'; }")
+    until(page, "() => Bench.a.name.startsWith('cos/[') && Bench.a.result.n === 32", "no rule in formulas")
+    unfold(page)
+    page.evaluate("() => performance.clearMeasures()")
+    field = page.locator("#bench input[name=triplet]").first
+    field.press("End")
+    field.press_sequentially("+San*0.0" + "1" * 30, delay=100)  # Each but two of the keys makes a formula.
+    until(page, "() => performance.getEntriesByName('input to frame').length > 20", "pictures do not follow keys")
+    times = page.evaluate("() => performance.getEntriesByName('input to frame').map((e) => e.duration).sort((a, b) => a - b)")
+    out["key in a formula to frame, ms"] = [round(times[int(q * (len(times) - 1))], 1) for q in (0.5, 0.95)]
     for batch, size in (("8x6x3,0.7,1", 48), ("16x16x3,0.7,1", 256)):
         page.evaluate(f"() => {{ location.hash = '#a=cos/con/con&batch={batch}'; }}")
         until(page, f"() => Bench.a.result.n === {size}", f"no batch of {size}")

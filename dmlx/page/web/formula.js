@@ -11,7 +11,7 @@ class Formulas {
     this.faults = {};
     const rows = FORMULA_FIELDS.map(([name, label]) => {
       const id = `c${++ids}`, about = `${id}f`;
-      this.inputs[name] = el("input", {type: "text", id, name, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-describedby": about, oninput: () => this.typed()});
+      this.inputs[name] = el("input", {type: "text", id, name, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-describedby": about, oninput: (e) => { timing.begin(e); this.typed(); }});
       this.faults[name] = el("div.fault", {id: about});
       return el("div.formula", {}, el("label", {for: id}, symbol(label)), el("div", {}, this.inputs[name], this.faults[name]));
     });
@@ -29,7 +29,7 @@ class Formulas {
     const got = await side.bench.engine.latest(`formula${side.letter}`, "formula", {fields}).catch((error) => ({faults: [{field: "triplet", at: 0, what: error.message}]}));
     if (!got) return; // A newer key has been pressed.
     this.mark(got.faults);
-    if (got.faults.length) return;
+    if (got.faults.length) return void (timing.from = 0);
     side.take({pair: got.pair, triplet: got.triplet, mask: got.mask});
     side.changed(true);
     this.settle();
