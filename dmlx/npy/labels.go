@@ -4,6 +4,7 @@ package npy
 
 import (
 	"encoding/binary"
+	"encoding/csv"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -12,13 +13,15 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // ReadLabels reads a label for each row from each of some files: a .npy array [N] of integers or of strings (NumPy's
 // types U and S), or a .txt with a label a line (see [durable.Names]). Blanks around labels do not count, and labels
 // that all are written as integers are integers, in both. Names are numbered 0, 1, 2, … in their sorted order over all
 // files, and returned; they are nil if the labels are integers, which stay as they are. An array of another shape or
-// type, an empty label, integers in one file beside names in another, and names that look alike are errors.
+// type, an empty label, integers in one file beside names in another, and names that look alike are errors. The path
+// "F.csv:name" is a column of a table, see [ReadTable].
 func ReadLabels(paths ...string) (labels [][]int64, names []string, err error) {
 	texts := make([][]string, len(paths))
 	numbers := map[string]int64{}
@@ -55,6 +58,13 @@ func ReadLabels(paths ...string) (labels [][]int64, names []string, err error) {
 
 // readLabels reads integers, or else names.
 func readLabels(path string) (numbers []int64, names []string, err error) {
+	if i := strings.LastIndex(path, ":"); i > 0 && slices.Contains([]string{".csv", ".txt"}, filepath.Ext(path[:i])) {
+		columns, err := ReadTable(path[:i], path[i+1:])
+		if err != nil {
+			return nil, nil, err
+		}
+		return numbered(columns[0])
+	}
 	raw, err := durable.ReadFile(path)
 	if err != nil {
 		return nil, nil, err
@@ -81,6 +91,48 @@ func readLabels(path string) (numbers []int64, names []string, err error) {
 		return numbers, nil, err
 	}
 	return numbered(names)
+}
+
+// ReadTable reads columns of a table whose first line has their names: separated by commas (.csv), or else by blanks,
+// as the lists of Stanford Online Products are.
+func ReadTable(path string, columns ...string) ([][]string, error) {
+	raw, err := durable.ReadAtMost(path, durable.MaxText)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := durable.Names(raw)
+	if err != nil {
+		return nil, err
+	}
+	comma := strings.ToLower(filepath.Ext(path)) == ".csv"
+	out, at := make([][]string, len(columns)), make([]int, len(columns))
+	var header []string
+	for i, line := range lines {
+		cells := strings.Fields(line)
+		if comma {
+			r := csv.NewReader(strings.NewReader(line))
+			r.TrimLeadingSpace = true
+			if cells, err = r.Read(); err != nil {
+				return nil, fmt.Errorf("line %d: %w", i+1, err)
+			}
+		}
+		if i == 0 {
+			header = cells
+		}
+		if len(cells) != len(header) {
+			return nil, fmt.Errorf("line %d: %d values, want %d, as in the first line", i+1, len(cells), len(header))
+		}
+		for k, name := range columns {
+			if i == 0 {
+				if at[k] = slices.Index(header, name); at[k] < 0 {
+					return nil, errs.NoSuch(fmt.Sprintf("no column %q", name), name, header)
+				}
+				continue
+			}
+			out[k] = append(out[k], cells[at[k]])
+		}
+	}
+	return out, nil
 }
 
 // decodeStrings reads an array of strings: U has 4 bytes a character, S one, filled up with zeros.

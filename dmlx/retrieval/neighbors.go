@@ -36,12 +36,13 @@ func Nearest(ctx context.Context, b compute.Backend, queries, gallery *Embedding
 			retrievable)
 	}
 	out := make([]Neighbors, len(queries.Labels))
-	err = similarities(ctx, b, 1, queries, upTo(len(out)), gallery, nil, func(i int, row []float32) {
+	err = similarities(ctx, b, 1, queries, upTo(len(out)), gallery, nil, func(i int, row []float32) error {
 		own := -1
 		if self {
 			own = i
 		}
 		out[i] = nearest(row, gallery.Labels, queries.Labels[i], own, k)
+		return nil
 	})
 	if err != nil {
 		return nil, err

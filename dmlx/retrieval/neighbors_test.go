@@ -102,7 +102,7 @@ func TestNearestAgainstSorting(t *testing.T) {
 				if in == nil {
 					in = queries
 				}
-				err = similarities(t.Context(), b, 1, queries, upTo(n), in, nil, func(i int, row []float32) {
+				err = similarities(t.Context(), b, 1, queries, upTo(n), in, nil, func(i int, row []float32) error {
 					var order []int
 					for j := range row {
 						if gallery != nil || j != i {
@@ -122,6 +122,7 @@ func TestNearestAgainstSorting(t *testing.T) {
 						t.Errorf("blocks of %d, query %d: %+v; Evaluate has %v and %v", size, i, f, whole.NearestPositive[i],
 							whole.NearestNegative[i])
 					}
+					return nil
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -19,6 +19,9 @@ type ranking struct {
 	averagePrecision, precision float64 // At R.
 	positive, negative          float32 // Highest similarity to a match and to another class, NaN where there is none.
 	tied                        bool    // Whether the order of equal similarities decides a measure.
+	// Over the whole ranking, by a [Relevance]: the average precision, and the gain at each K and at the end.
+	wholePrecision float64
+	gain           []float64
 }
 
 // tally finds a query's ranking from its similarities one at a time, in any order: it counts the items of other classes
@@ -35,8 +38,8 @@ type tally struct {
 }
 
 type match struct {
-	similarity float32
-	index      int
+	similarity, grade float32
+	index             int
 }
 
 // before tells whether an item ranks before another. Of equals it is the lowest index.
@@ -70,7 +73,7 @@ func (t *tally) low() float32 {
 // see counts an item of another class and returns low, which that may raise.
 func (t *tally) see(index int, similarity float32) float32 {
 	t.highest = max(t.highest, similarity)
-	item := match{similarity, index}
+	item := match{similarity: similarity, index: index}
 	after := sort.Search(t.within, func(i int) bool { return item.before(t.matches[i]) })
 	at := after
 	for at > 0 && t.matches[at-1].similarity == similarity {
@@ -289,16 +292,20 @@ func (c *counter) ranking(row []float32, class []int, own, most int) ranking {
 	return r.mean()
 }
 
-// rankAll ranks the gallery for each query; with self, the gallery is the queries. most is the largest K of Recall@K.
-// progress may be nil.
+// rankAll ranks the gallery for each query; with self, the gallery is the queries. ks are the K of Recall@K, ascending.
+// relevance may be nil, for the items of a query's class, and so may progress.
 func rankAll(
-	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, self bool, most int,
-	progress func(done, total int),
+	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, self bool, relevance Relevance,
+	ks []int, progress func(done, total int),
 ) ([]ranking, error) {
+	most := 0
+	if len(ks) > 0 {
+		most = ks[len(ks)-1]
+	}
 	members := membersOf(gallery.Labels)
 	ranked := make([]ranking, len(queries.Labels))
 	byRow := upTo(len(queries.Labels))
-	if self {
+	if self && relevance == nil {
 		if blocks := classBlocks(members); blocks != nil {
 			torn := tornClasses(gallery)
 			alone := slices.DeleteFunc(slices.Clone(byRow), func(i int) bool { return !torn[queries.Labels[i]] })
@@ -312,18 +319,26 @@ func rankAll(
 	}
 	items := upTo(len(gallery.Labels))
 	counters := sync.Pool{New: func() any { return new(counter) }}
-	err := similarities(ctx, b, devices, queries, byRow, gallery, progress, func(i int, row []float32) {
+	err := similarities(ctx, b, devices, queries, byRow, gallery, progress, func(i int, row []float32) error {
 		class, own := members[queries.Labels[i]], -1
 		if self {
 			own = i
+		}
+		if relevance != nil {
+			matches, skip, err := relevance.of(i, own, row)
+			t := newTally(matches, most)
+			t.counted = math.MinInt // Each match counts, however far behind.
+			ranked[i] = rankRow(row, t, skip, items).graded(t, ks)
+			return err
 		}
 		if len(class) >= max(manyMatches, len(row)/100) {
 			c := counters.Get().(*counter)
 			ranked[i] = c.ranking(row, class, own, most)
 			counters.Put(c)
-			return
+			return nil
 		}
-		ranked[i] = rankRow(row, class, own, items, most)
+		ranked[i] = rankRow(row, newTally(matchesOf(row, class, own), most), class, items)
+		return nil
 	})
 	return ranked, err
 }
@@ -337,18 +352,22 @@ func membersOf(labels []int64) map[int64][]int {
 	return members
 }
 
-// rankRow ranks items by their similarities to a query, which is not ranked itself if its place is own. class are the
-// items of the query's class, and items are all.
-func rankRow(row []float32, class []int, own int, items []int, most int) ranking {
+// matchesOf are the items of a class with their similarities to a query, but for its own item, which may be −1.
+func matchesOf(row []float32, class []int, own int) []match {
 	matches := make([]match, 0, len(class))
 	for _, j := range class {
 		if j != own {
-			matches = append(matches, match{row[j], j})
+			matches = append(matches, match{similarity: row[j], index: j})
 		}
 	}
-	t := newTally(matches, most)
+	return matches
+}
+
+// rankRow ranks items by their similarities to a query, given the tally of its matches. Those to skip are no others,
+// and items are all.
+func rankRow(row []float32, t *tally, skip, items []int) ranking {
 	low, from := t.low(), 0
-	for _, j := range class {
+	for _, j := range skip {
 		low = t.seeAll(items[from:j], row[from:j], low)
 		from = j + 1
 	}

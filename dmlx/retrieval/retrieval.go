@@ -6,6 +6,8 @@
 // each query to its matches. Nothing is approximated and nothing is random: of equal similarities the lowest gallery
 // index ranks first.
 //
+// A [Relevance] says what matches beyond one label an item, and [Verify] what one threshold of similarity does.
+//
 // Recall@K as in Jégou et al. 2011 and Oh Song et al. 2016; R-precision and MAP@R as in Musgrave et al. 2020.
 package retrieval
 
@@ -35,6 +37,10 @@ type Result struct {
 	// Queries counts the queries in the means. LoneQueries counts those left out because the gallery has no match.
 	Queries     int `json:"queries"`
 	LoneQueries int `json:"lone_queries"`
+	// MAP and NDCG are over the whole ranking, and NDCGAt[K] over the K nearest; only [EvaluateRelevance] has them.
+	MAP    float64         `json:"map,omitempty"`
+	NDCG   float64         `json:"ndcg,omitempty"`
+	NDCGAt map[int]float64 `json:"ndcg_at,omitempty"`
 
 	// Tied counts the queries in the means of which a measure depends on the order of equal similarities.
 	Tied int `json:"-"`
@@ -58,6 +64,18 @@ func EvaluateOn(
 	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, ks []int,
 	progress func(done, total int),
 ) (*Result, error) {
+	return EvaluateRelevance(ctx, b, devices, queries, gallery, nil, ks, progress)
+}
+
+// EvaluateRelevance is [EvaluateOn] with matches by a relevance in place of the items of a query's class: with several
+// labels, with grades, or without a query's own group. Any grade above 0 is a match. It adds the mean average precision
+// and the normalized discounted cumulative gain with gains linear in the grade (Järvelin and Kekäläinen 2002), as
+// scikit-learn's average_precision_score and ndcg_score. Labels only count the rows then, and each similarity is
+// computed for both of its items.
+func EvaluateRelevance(
+	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, relevance Relevance, ks []int,
+	progress func(done, total int),
+) (*Result, error) {
 	if has := b.NumDevices(); devices < 1 || devices > has {
 		return nil, fmt.Errorf("retrieval: %d devices: want 1 to %d", devices, has)
 	}
@@ -73,11 +91,7 @@ func EvaluateOn(
 	}
 
 	ks = slices.Compact(slices.Sorted(slices.Values(ks))) // One that is asked for twice counts once.
-	most := 0
-	if len(ks) > 0 {
-		most = ks[len(ks)-1]
-	}
-	ranked, err := rankAll(ctx, b, devices, queries, gallery, self, most, progress)
+	ranked, err := rankAll(ctx, b, devices, queries, gallery, self, relevance, ks, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +106,8 @@ func EvaluateSimilarities(similarities []float32, labels []int64) (*Result, erro
 	}
 	members, items, ranked := membersOf(labels), upTo(n), make([]ranking, n)
 	inParallel(n, 16, func(i int) {
-		ranked[i] = rankRow(similarities[i*n:(i+1)*n], members[labels[i]], i, items, 1)
+		row, class := similarities[i*n:(i+1)*n], members[labels[i]]
+		ranked[i] = rankRow(row, newTally(matchesOf(row, class, i), 1), class, items)
 	})
 	return summarize(ranked, []int{1})
 }
@@ -118,6 +133,15 @@ func summarize(ranked []ranking, ks []int) (*Result, error) {
 		}
 		r.MAPAtR += q.averagePrecision
 		r.RPrecision += q.precision
+		if r.MAP += q.wholePrecision; q.gain != nil {
+			r.NDCG += q.gain[len(ks)]
+			if r.NDCGAt == nil {
+				r.NDCGAt = make(map[int]float64)
+			}
+			for i, k := range ks {
+				r.NDCGAt[k] += q.gain[i]
+			}
+		}
 	}
 	if r.Queries == 0 {
 		return nil, fmt.Errorf("retrieval: none of the %d queries has a match in the gallery", n)
@@ -125,6 +149,11 @@ func summarize(ranked []ranking, ks []int) (*Result, error) {
 	for _, k := range ks {
 		r.Recall[k] /= float64(r.Queries)
 	}
+	for k := range r.NDCGAt {
+		r.NDCGAt[k] /= float64(r.Queries)
+	}
+	r.MAP /= float64(r.Queries)
+	r.NDCG /= float64(r.Queries)
 	r.MAPAtR /= float64(r.Queries)
 	r.RPrecision /= float64(r.Queries)
 	return r, nil

@@ -284,7 +284,7 @@ func TestPairsAgainstRows(t *testing.T) {
 			for i, label := range e.Labels {
 				members[label] = append(members[label], i)
 			}
-			err := similarities(t.Context(), b, 1, e, items, e, nil, func(i int, row []float32) {
+			err := similarities(t.Context(), b, 1, e, items, e, nil, func(i int, row []float32) error {
 				var order []int
 				for j := range row {
 					if j != i {
@@ -321,6 +321,7 @@ func TestPairsAgainstRows(t *testing.T) {
 					r.averagePrecision /= float64(r.matches)
 				}
 				byRow[i] = r
+				return nil
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -527,7 +528,7 @@ func TestTallyAndCounter(t *testing.T) {
 			var matches, all []match
 			items := rng.Perm(3 * n)
 			for i, item := range items {
-				all = append(all, match{draw(), item})
+				all = append(all, match{similarity: draw(), index: item})
 				if i < n {
 					matches = append(matches, all[i])
 				}
@@ -573,7 +574,7 @@ func TestTallyAndCounter(t *testing.T) {
 			}
 			row[n] = 1
 			slices.Sort(class)
-			if counted := new(counter).ranking(row, class, n, 3*n); counted != got {
+			if counted := new(counter).ranking(row, class, n, 3*n); fmt.Sprint(counted) != fmt.Sprint(got) {
 				t.Errorf("%s, %d matches: counted %+v; want %+v", what, n, counted, got)
 			}
 			if got.first != want.first || got.tied != want.tied || math.Abs(got.precision-want.precision) > 1e-12 ||

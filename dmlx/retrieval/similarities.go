@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -26,9 +27,9 @@ import (
 var blockSize = 4 << 20
 
 // similarities calls visit once for each of the given queries with its cosines to the whole gallery, several at a time.
-// The row is only valid during the call. The devices compute blocks of queries in turn.
+// The row is only valid during the call. The devices compute blocks of queries in turn. It returns an error of visit.
 func similarities(ctx context.Context, b compute.Backend, devices int, queries *Embeddings, which []int,
-	gallery *Embeddings, progress func(done, total int), visit func(query int, row []float32)) (err error) {
+	gallery *Embeddings, progress func(done, total int), visit func(query int, row []float32) error) (err error) {
 	defer errs.Catch(&err)
 	if len(which) == 0 {
 		return nil
@@ -50,7 +51,8 @@ func similarities(ctx context.Context, b compute.Backend, devices int, queries *
 	}
 	copies := duplicates(gallery)
 	blocks := slices.Collect(slices.Chunk(which, rows))
-	return p.each(ctx, len(blocks), func(k, device int) (*tensors.Tensor, error) {
+	failures := make(chan error, 1)
+	err = p.each(ctx, len(blocks), func(k, device int) (*tensors.Tensor, error) {
 		q, err := unitRows(b, device, queries, blocks[k], rows)
 		if err != nil {
 			return nil, err
@@ -64,9 +66,16 @@ func similarities(ctx context.Context, b compute.Backend, devices int, queries *
 			for _, c := range copies {
 				row[c.copy] = row[c.original]
 			}
-			visit(some[i], row)
+			if err := visit(some[i], row); err != nil {
+				select {
+				case failures <- err:
+				default: // One is enough.
+				}
+			}
 		})
 	})
+	close(failures)
+	return cmp.Or(err, <-failures)
 }
 
 // rankPairs ranks each item of a set among all others, with each similarity computed once, for both of its items.
@@ -111,7 +120,7 @@ func rankPairs(ctx context.Context, b compute.Backend, devices int, e *Embedding
 			matches := make([]match, 0, to-from-1)
 			for j := from; j < to; j++ {
 				if j != i {
-					matches = append(matches, match{row[j], block.items[j]})
+					matches = append(matches, match{similarity: row[j], index: block.items[j]})
 				}
 			}
 			t := newTally(matches, most)

@@ -191,11 +191,8 @@ else embeddings.`,
 			for _, file := range own {
 				read = append(read, filepath.Join(dir, file.Name()))
 			}
-			if err := cli.CheckOut(read, out); err != nil {
+			if err := cmp.Or(cli.CheckOut(read, out), checkPicture("out", out)); err != nil {
 				return err
-			}
-			if f := strings.TrimPrefix(filepath.Ext(out), "."); out != "" && !slices.Contains(new(figures.Figure).Formats(), f) {
-				return cli.Usagef("--out %s: want a file that ends in .svg, .png or .pdf", out)
 			}
 			x, names, err := openGallery(dir)
 			if err != nil {

@@ -33,7 +33,8 @@ func ReadBatch(embeddings, labels string) (dissect.Embeddings, error) {
 	return batches[0], nil
 }
 
-// ReadBatches reads pairs of files, of embeddings and of labels. Names have the same numbers in all of them.
+// ReadBatches reads pairs of files, of embeddings and of labels. Names have the same numbers in all of them. Without
+// files of labels, all labels are 0.
 func ReadBatches(pairs ...string) ([]dissect.Embeddings, error) {
 	var out []dissect.Embeddings
 	var labels []string
@@ -50,6 +51,12 @@ func ReadBatches(pairs ...string) ([]dissect.Embeddings, error) {
 		}
 		out = append(out, dissect.Embeddings{Values: values, N: shape[0], Dim: shape[1]})
 		labels = append(labels, pairs[i+1])
+	}
+	if slices.Max(labels) == "" {
+		for i := range out {
+			out[i].Labels = make([]int64, out[i].N)
+		}
+		return out, nil
 	}
 	classes, _, err := npy.ReadLabels(labels...)
 	if err != nil {
