@@ -473,13 +473,13 @@ func (t *Table) html() []byte {
 	if t.grouped() {
 		b.WriteString("<tr>")
 		for i, span := range t.groups() {
-			fmt.Fprintf(&b, `<th colspan="%d" style="%stext-align:center;">%s</th>`, span, cell, HTML(t.Columns[i].Group))
+			head(&b, fmt.Sprintf(`colspan="%d" style="%stext-align:center;"`, span, cell), t.Columns[i].Group)
 		}
 		b.WriteString("</tr>\n")
 	}
 	b.WriteString(`<tr style="border-bottom:1px solid currentColor">`)
 	for _, c := range t.Columns {
-		fmt.Fprintf(&b, `<th style="%s%s">%s</th>`, cell, align(c), HTML(c.Title))
+		head(&b, fmt.Sprintf(`style="%s%s"`, cell, align(c)), c.Title)
 	}
 	b.WriteString("</tr>\n</thead>\n<tbody>\n")
 	for i, row := range t.Rows {
@@ -516,6 +516,15 @@ func (t *Table) html() []byte {
 		fmt.Fprintf(&b, `<div style="font-size:85%%;opacity:.7">%s</div>`+"\n", html.EscapeString(t.Provenance))
 	}
 	return b.Bytes()
+}
+
+// head writes a column's title. A screen reader is told of no header where there is none.
+func head(b *bytes.Buffer, attributes string, title Markup) {
+	tag := "th"
+	if title == "" {
+		tag = "td"
+	}
+	fmt.Fprintf(b, "<%s %s>%s</%[1]s>", tag, attributes, HTML(title))
 }
 
 // groups returns the first column and the number of columns of each group. A column without a group is alone.

@@ -28,7 +28,7 @@ const asleep = "Interactive in JupyterLab: run this cell, or trust the notebook 
 // ends the cell. A caption is displayed by [Caption].
 func Live(state string, of ...*figures.Figure) {
 	Check(show(figures.Beside(of...)))
-	wake(liveScript(state))
+	wake(liveScript(state), asleep)
 }
 
 // liveScript returns the script that puts the page in the place of the picture in the output before.
@@ -36,9 +36,9 @@ func liveScript(state string) string {
 	return fmt.Sprintf("(%s)(element, %q, %q)", strings.TrimSpace(liveJS), state, LivePage)
 }
 
-// wake displays a script that makes the picture in the output before interactive. In it, element is the output's own
+// wake displays a script that makes the outputs before it interactive, and in its place a line of text. In it, element is the output's own
 // node. It is no HTML: front ends and converters that run no scripts would take that, and show the code or nothing.
-func wake(script string) {
+func wake(script, asleep string) {
 	if gonbui.IsNotebook {
 		display(bundle{"application/javascript": script, "text/plain": asleep}, nil)
 	}

@@ -1,4 +1,7 @@
 (element, state, path) => {
+  const ended = window.dmlxGuesses ??= new Set(); // A guess is asked for once, until the document is opened again.
+  if (ended.has(state)) return;
+  const guess = state.startsWith("view=guess"); // It hides the cell's outputs above it, and has a button of its own that skips it.
   const root = document.createElement("div");
   root.className = "dmlx-live";
   root.style.position = "relative";
@@ -25,19 +28,27 @@
     frame.src = url + "#" + state;
     frame.style.cssText = "width:100%;height:640px;border:0;position:absolute;visibility:hidden";
     const live = (on) => {
-      const still = element.closest(".jp-OutputArea-child")?.previousElementSibling; // The output with the picture.
-      if (still) still.style.display = on ? "none" : "";
+      let above = element.closest(".jp-OutputArea-child")?.previousElementSibling; // The output with the picture.
+      if (above && !guess) above.style.display = on ? "none" : "";
+      for (; above && guess; above = above.previousElementSibling) Object.assign(above.style, on ? {position: "absolute", visibility: "hidden"} : {position: "", visibility: ""});
       frame.hidden = !on;
       swap.textContent = on ? "Show the picture" : "Show the live version";
       root.dataset.state = on ? "live" : "still";
     };
     addEventListener("message", ({source, data}) => {
-      if (source !== frame.contentWindow || !data || data.dmlx !== "ready") return;
+      if (source !== frame.contentWindow || !data) return;
+      if (data.dmlx === "shown" || data.dmlx === "skipped") {
+        ended.add(state);
+        live(false);
+        frame.hidden = data.dmlx === "skipped";
+        root.dataset.state = "live";
+      }
+      if (data.dmlx !== "ready") return;
       if (root.dataset.state !== "still") frame.style.cssText = `width:100%;height:${Math.min(Math.max(data.height, 200), data.scrolls ? 0.8 * innerHeight : 4000)}px;border:0`;
-      if (swap.isConnected) return;
+      if (root.dataset.state) return;
       swap.type = "button";
       swap.addEventListener("click", () => live(frame.hidden));
-      root.append(swap);
+      if (!guess) root.append(swap);
       live(true);
     });
     root.append(frame);

@@ -8,6 +8,7 @@ package nbruns
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -95,6 +96,25 @@ func TrainWithin(budget time.Duration, open func() (*backend.Choice, error), cel
 // Have returns cells with those of their runs that the store or the program has. It trains nothing.
 func Have(cells []paper.Cell) *paper.Table {
 	return nb.Must(paper.Fill(nb.Context(), Request(backend.Open, runs.Options{CachedOnly: true}), cells))
+}
+
+// Guess asks for an order of rules by a measure of the runs of the fine-grained set, in percent. The paper's numbers are
+// those of a table, at 0 none. What has not a number for each rule does not answer.
+func Guess(question string, table int, measure string, rules ...string) nb.Guess {
+	p, g := Preset(), nb.Guess{Question: question, Items: rules}
+	printed, ours := nb.Answer{Name: "the paper's on CAR"}, nb.Answer{Name: "ours on " + p.FineGrained}
+	t := Have(nb.Must(paper.Specify(p, paper.OnBothSets(p, rules...), p.Seeds)))
+	for _, rule := range rules {
+		c := t.Of(p.FineGrained, rule)
+		printed.Y = append(printed.Y, c.Printed(table).Mean)
+		ours.Y = append(ours.Y, c.Scores().Select(scores.Row{Measure: measure}).Mean().Mean)
+	}
+	for _, a := range []nb.Answer{printed, ours} {
+		if !slices.ContainsFunc(a.Y, math.IsNaN) {
+			g.Answers = append(g.Answers, a)
+		}
+	}
+	return g
 }
 
 // Scores returns the measures of all finished runs, those of the store and those that come with the program: a table to

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,13 @@ func TestLiveInBrowser(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	notebook := excerpt(t, "playground", filepath.Join(dir, "live.ipynb"), []string{"imports", "panel"},
 		strings.NewReplacer())
+	asks, err := os.ReadFile(filepath.Join("..", "table2.ipynb")) // With the outputs that are committed.
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "guess.ipynb"), asks, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	built, err := livepage.Build(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +72,11 @@ func TestLiveInBrowser(t *testing.T) {
 	var got struct {
 		Run, Picture, Reloaded, Restarted, Stranger, Exported shown
 		Outside, Errors, Far                                  []string
+		Guesses                                               []struct {
+			Moved []int
+			Said  int
+			Frame bool
+		}
 	}
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%s: %v", out, err)
@@ -80,6 +93,14 @@ func TestLiveInBrowser(t *testing.T) {
 		if k.got != k.want {
 			t.Errorf("%s: %+v; want %+v", what, k.got, k.want)
 		}
+	}
+	for i, g := range got.Guesses {
+		if shown := i == 0; !slices.Equal(g.Moved, []int{0, 2, 3, 1}) || g.Frame != shown || g.Said != len(got.Guesses)-1-i {
+			t.Errorf("guess %d: %+v", i, g)
+		}
+	}
+	if len(got.Guesses) != 2 {
+		t.Errorf("%d guesses; want one that is made and one that is skipped", len(got.Guesses))
 	}
 	if len(got.Far) > 0 {
 		t.Errorf("controls that are not in view with a picture: %q", got.Far)

@@ -18,7 +18,7 @@
     apply(on);
   });
 
-  // A frame shows one part: #view=bench, #view=learn, which is the workbench's training alone, or #view=step3. A frame without an address has it in <body data-state="#view=bench&a=…">.
+  // A frame shows one part: #view=bench, #view=learn, which is the workbench's training alone, #view=step3, or #view=guess. A frame without an address has it in <body data-state="#view=bench&a=…">.
   const state = location.hash || document.body.dataset.state || "";
   const part = /[#&]view=(\w+)/.exec(state)?.[1], bench = ["bench", "learn"].includes(part), shown = part && document.querySelector(`main > section#${bench ? "bench" : part}`);
   if (shown) {
@@ -39,6 +39,11 @@
   }, {rootMargin: "-45% 0px -50% 0px"});
   for (const section of document.querySelectorAll("main > section")) seen.observe(section);
 
+  if (part === "guess") { // It computes nothing.
+    guessInFrame(shown, state);
+    addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes"; }); // When the frame's document can be told.
+    return;
+  }
   const loading = document.getElementById("loading");
   loading.textContent = "The library is loading …";
   try {

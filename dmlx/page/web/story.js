@@ -271,6 +271,11 @@ const Story = {
       once(section, this.guard(figure, async () => {
         for (const pair of ["con", "euc", "lin"]) known[pair] = await weights(pair, {});
         await update();
+        const rest = [...figure.children], few = x.filter((_, i) => i % 5 === 0);
+        const show = (on) => { for (const e of rest) e.hidden = !on; };
+        show(false);
+        figure.prepend(new Guess({question: "First draw yours: how strongly should a triplet pull its positive, P_{+}, at each similarity S_{ap}?", x: few, xTitle: "S_{ap}",
+          answers: Object.entries(known).map(([name, {positive}]) => ({name, y: few.map((_, i) => positive[5 * i])}))}, () => show(true)).root);
       }));
     },
 

@@ -145,5 +145,30 @@ with sync_playwright() as playwright:
     page = watched(browser, ("file:", "data:", "blob:", "http"))  # nbconvert asks for MathJax.
     page.goto("file://" + exported)
     found["exported"] = shown(page)
+
+    # A guess hides the results above it until it is made, by the pointer and by buttons, or skipped.
+    guess = os.path.join(folder, "guess.html")
+    with open(guess, "wb") as f:
+        f.write(ask("nbconvert/html/" + urllib.parse.quote(os.path.dirname(notebook) + "/guess.ipynb")))
+    for end in ("Show what is so", "Skip"):
+        page.goto("about:blank")
+        page.goto("file://" + guess)
+        frame = until(lambda: [f for f in page.frames if "view=guess" in f.url], 30, "frame")[0]
+        rows, answer = frame.locator(".guess li"), page.get_by_text("What the paper says of Table 2")
+        rows.first.wait_for()
+        until(lambda: not answer.is_visible(), 10, "hidden answer")
+        before = frame.locator(".guess li > span:first-child").all_inner_texts()
+        rows.nth(0).get_by_role("button", name="later").click()
+        start, to = rows.nth(0).bounding_box(), rows.nth(3).bounding_box()
+        page.mouse.move(start["x"] + 60, start["y"] + 10)
+        page.mouse.down()
+        page.mouse.move(to["x"] + 60, to["y"] + to["height"] - 3, steps=6)
+        page.mouse.up()
+        after = frame.locator(".guess li > span:first-child").all_inner_texts()
+        moved = [before.index(name) for name in after]
+        frame.get_by_role("button", name=end).click()
+        until(answer.is_visible, 10, "answer")
+        said = frame.get_by_text("Of your pairs").all_inner_texts()
+        found.setdefault("guesses", []).append({"moved": moved, "said": len(said), "frame": frame.frame_element().is_visible()})
     browser.close()
 print(json.dumps(dict(found, outside=outside, errors=errors)))
