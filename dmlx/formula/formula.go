@@ -252,13 +252,7 @@ func (r *reader) parse(text string, at int, kind Kind) (*Expr, error) {
 
 // expr is a tree of go/parser as a formula. Inside of a mean, in takes which of Rap and Ran it reads.
 func (r *reader) expr(tree ast.Expr, base int, kind Kind, depth int, in *string) (*Expr, error) {
-	for {
-		inner, is := tree.(*ast.ParenExpr)
-		if !is {
-			break
-		}
-		tree = inner.X
-	}
+	tree = ast.Unparen(tree)
 	at := base + int(tree.Pos())
 	if depth == 0 {
 		return nil, r.fail(at, "too deep: want at most %d levels", mostDepth)
@@ -276,24 +270,16 @@ func (r *reader) expr(tree ast.Expr, base int, kind Kind, depth int, in *string)
 	case *ast.Ident:
 		return r.name(t.Name, at, kind, in)
 	case *ast.UnaryExpr:
-		op, args = t.Op.String(), []ast.Expr{t.X}
-		switch t.Op {
-		case token.ADD:
+		op, args = map[token.Token]string{token.SUB: "neg", token.NOT: "!"}[t.Op], []ast.Expr{t.X}
+		if t.Op == token.ADD {
 			return r.expr(t.X, base, kind, depth-1, in)
-		case token.SUB:
-			op = "neg"
-		case token.NOT:
-		default:
+		} else if op == "" {
 			return nil, r.fail(at, "no operator %s: want - or !", t.Op)
 		}
 	case *ast.BinaryExpr:
 		op, args, opAt = t.Op.String(), []ast.Expr{t.X, t.Y}, base+int(t.OpPos)
 		if operators[op] == nil {
-			hint := "+ - * / < <= > >= && ||"
-			if t.Op == token.XOR {
-				hint = "pow(x, y)"
-			}
-			return nil, r.fail(opAt, "no operator %s: want %s", op, hint)
+			return nil, r.fail(opAt, "no operator %s: want + - * / < <= > >= && || or pow(x, y)", op)
 		}
 	case *ast.CallExpr:
 		f, is := t.Fun.(*ast.Ident)

@@ -110,7 +110,7 @@ func TestErrors(t *testing.T) {
 		{"San > Sap", 4, "want a number here, not a condition"},
 		{"where(San, 1, 2)", 6, "want a condition, as San > Sap here, not a number"},
 		{"Sap < San < 1", 10, "want a number here, not a condition"},
-		{"San^2", 3, "no operator ^: want pow(x, y)"},
+		{"San^2", 3, "no operator ^: want + - * / < <= > >= && || or pow(x, y)"},
 		{"San%2", 3, "no operator %: want + - * /"},
 		{"&San", 0, "no operator &"},
 		{"Rap", 0, "Rap stands inside of a mean alone"},
