@@ -73,9 +73,9 @@ func (r *region) percent() float64 { return 100 * float64(r.count) / (side * sid
 
 // Implied is the loss L(S_ap, S_an) of a triplet alone whose gradient a rule is, or why there is none.
 type Implied struct {
-	// L are its values, less a constant, at Similarities, a row for each S_an; nil where there is no such loss.
-	L            []float64
-	Similarities []float64
+	// L are its values, less a constant, in the middles of squares over all similarities, 40 each from −1 to 1: a row for
+	// each S_an; nil where there is no such loss.
+	L []float64
 	// Curl is the largest ∂(T P₋)/∂S_ap + ∂(T P₊)/∂S_an, and Sap and San are where it is. With a loss it is 0: both are
 	// its mixed derivative, with opposite signs.
 	Curl, Sap, San float64
@@ -85,12 +85,12 @@ type Implied struct {
 // along e^euc, whose pull T P₊ is ∂L/∂‖f_a−f_p‖. It integrates along two paths; where they differ there is none. It is
 // an error if a weight is not finite.
 func (w Weights) Implied(euclidean bool) (Implied, error) {
-	const n = side - 1 // Midpoints, where no distance is 0.
+	const n, h = side - 1, 2.0 / (side - 1)
 	out := Implied{L: make([]float64, n*n)}
-	for i := range n {
-		out.Similarities = append(out.Similarities, (similarity(i)+similarity(i+1))/2)
+	var s [n]float64 // Midpoints, where no distance is 0.
+	for i := range s {
+		s[i] = (similarity(i) + similarity(i+1)) / 2
 	}
-	s, h := out.Similarities, 2.0/n
 	var fault error
 	along := func(pull bool, sap, san float64) float64 {
 		positive, negative, triplet := w.At(sap, san)
@@ -160,9 +160,16 @@ func (l Implied) String() string {
 		"(%g, %g)", l.At(low, high)-l.At(high, low), low, high, high, low)
 }
 
-// At returns the loss at the nearest of Similarities, from 0.
+// At returns the loss, linear between the places where it is known.
 func (l Implied) At(sap, san float64) float64 {
-	n := len(l.Similarities)
-	place := func(s float64) int { return min(max(int((s+1)/2*float64(n)), 0), n-1) }
-	return l.L[place(san)*n+place(sap)]
+	const n = side - 1
+	place := func(s float64) (i int, part float64) {
+		x := (s+1)/2*n - 0.5
+		i = min(max(int(x), 0), n-2)
+		return i, x - float64(i)
+	}
+	i, x := place(sap)
+	j, y := place(san)
+	at := l.L[j*n+i:]
+	return (1-y)*((1-x)*at[0]+x*at[1]) + y*((1-x)*at[n]+x*at[n+1])
 }

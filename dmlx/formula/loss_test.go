@@ -68,7 +68,7 @@ func TestImplied(t *testing.T) {
 			t.Errorf("[%s] [%s]: no loss: curl %g at %g, %g", c.pair, c.triplet, of.Curl, of.Sap, of.San)
 			continue
 		}
-		for _, at := range [][2]float64{{0.875, 0.125}, {0.525, 0.525}, {-0.325, 0.825}} {
+		for _, at := range [][2]float64{{0.875, 0.125}, {0.525, 0.525}, {-0.325, 0.825}, {0.9, 0.1}, {0.413, 0.607}} {
 			got, want := of.At(at[0], at[1])-of.At(0.125, 0.225), c.loss(at[0], at[1])-c.loss(0.125, 0.225)
 			if math.Abs(got-want) > c.tolerance {
 				t.Errorf("[%s] [%s] at %v: %g, want %g", c.pair, c.triplet, at, got, want)

@@ -167,19 +167,27 @@ func showRule(a *cli.App, r dmlx.Rule, equations []string) error {
 	}
 	latex := r.LaTeX()
 	fmt.Fprintf(&text, "\nin LaTeX\n  %s\n", strings.Join(latex, "\n  "))
-	remarks, loss := impliedBy(r)
+	remarks, loss, of := impliedBy(r)
 	for _, line := range append(remarks, loss) {
 		fmt.Fprintf(&text, "\n%s\n", line)
 	}
 	text.WriteString("\nweights of one triplet alone, without other positives and negatives\n")
-	fmt.Fprintf(&text, "%-15s %6s %6s %7s %7s %7s\n", "", "S_ap", "S_an", "T", "P+", "P-")
+	fmt.Fprintf(&text, "%-15s %6s %6s %7s %7s %7s", "", "S_ap", "S_an", "T", "P+", "P-")
+	if of.L != nil {
+		fmt.Fprintf(&text, " %7s", "L")
+	}
 	weights := []map[string]any{}
 	for i, t := range typicalTriplets {
-		fmt.Fprintf(&text, "%-15s %6g %6g %7.3f %7.3f %7.3f\n", t.what, t.sap, t.san, triplet[i], positive[i], negative[i])
+		fmt.Fprintf(&text, "\n%-15s %6g %6g %7.3f %7.3f %7.3f", t.what, t.sap, t.san, triplet[i], positive[i], negative[i])
 		weights = append(weights, map[string]any{"s_ap": t.sap, "s_an": t.san, "triplet_weight": triplet[i],
 			"pair_positive": positive[i], "pair_negative": negative[i]})
+		if of.L != nil {
+			l := of.At(float64(t.sap), float64(t.san)) - of.At(float64(typicalTriplets[0].sap), float64(typicalTriplets[0].san))
+			fmt.Fprintf(&text, " %7.3f", l)
+			weights[i]["loss"] = l
+		}
 	}
-	fmt.Fprintf(&text, "\nnearest gradients on %s\n", sampleBatch)
+	fmt.Fprintf(&text, "\n\nnearest gradients on %s\n", sampleBatch)
 	text.WriteString(rankedText("published losses", published[:min(3, len(published))]) + "\n" +
 		rankedText("other rules", rules[:min(3, len(rules))]))
 	return a.Print(map[string]any{"rule": r.Name(), "equations": equations, "weights": weights,
@@ -188,17 +196,15 @@ func showRule(a *cli.App, r dmlx.Rule, equations []string) error {
 }
 
 // impliedBy says where a rule's weights are negative or not finite, and what loss of a triplet alone they are of.
-func impliedBy(r dmlx.Rule) (remarks []string, loss string) {
+func impliedBy(r dmlx.Rule) (remarks []string, loss string, of formula.Implied) {
 	w, err := r.Bound()
 	if err != nil {
-		return nil, "no loss is looked for: " + err.Error()
+		return nil, "no loss is looked for: " + err.Error(), of
 	}
-	remarks = w.Remarks()
-	of, err := r.Implied()
-	if err != nil {
-		return remarks, "no loss: " + err.Error()
+	if of, err = r.Implied(); err != nil {
+		return w.Remarks(), "no loss: " + err.Error(), formula.Implied{}
 	}
-	return remarks, of.String()
+	return w.Remarks(), of.String(), of
 }
 
 // rankedText prints a ranking, a line each.
