@@ -43,6 +43,7 @@ class Formulas {
       const fault = faults.find((f) => f.field === name);
       this.inputs[name].setAttribute("aria-invalid", String(Boolean(fault)));
       this.faults[name].replaceChildren(...(fault ? [el("span.at", {"aria-hidden": "true"}, " ".repeat(fault.at) + "▲"), el("span", {}, fault.what)] : []));
+      if (fault && this.inputs[name] === document.activeElement) this.faults[name].scrollIntoView({block: "nearest"});
     }
   }
 
