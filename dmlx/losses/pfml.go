@@ -9,15 +9,16 @@ import (
 
 var aboutPFML = About{
 	Name: "pfml", Title: "Potential field", Proxies: true,
-	Source: "Bhatnagar, Ahuja: Potential field based deep metric learning, CVPR 2025 (arXiv 2405.18560), the total " +
-		"potential energy",
+	Source: "Bhatnagar, Ahuja: Potential field based deep metric learning, CVPR 2025 (arXiv 2405.18560), Eq. 1, 2 " +
+		"and 6: the fields and the total potential energy",
 	Text: "Σ over all ordered pairs of images and proxies of −1/max(D, δ)^α within a class and 1/min(D, δ)^α between " +
 		"classes, over the number of images",
 	Peer: "None",
 }
 
 // PFML is the energy of images and proxies as charges: attraction weakens with the distance, and repulsion ends at δ.
-// The paper sums over images; here it is the mean. The proxies of a class stand together.
+// The paper sums over images; here it is the mean. The proxies of a class stand together. The fields and the numbers of
+// the equations are as two independent implementations quote them; the paper's own text was not compared.
 type PFML struct {
 	Centers float64 // Proxies of each class: 15, the paper's for CUB and CARS.
 	Alpha   float64 // 3, the middle of the paper's search from 0 to 6.

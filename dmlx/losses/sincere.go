@@ -9,14 +9,15 @@ import (
 
 var aboutSINCERE = About{
 	Name: "sincere", Title: "SINCERE",
-	Source: "Feeney, Hughes: SINCERE: supervised information noise-contrastive estimation revisited, 2023, Eq. 6 (arXiv " +
-		"2309.14277)",
+	Source: "Feeney, Hughes: SINCERE: supervised information noise-contrastive estimation revisited, 2023, the " +
+		"objective in Fig. 1 (arXiv 2309.14277v4)",
 	Text: "mean over anchors of the mean over p of −log(exp(S_ap/t) / (exp(S_ap/t) + Σ_n exp(S_an/t)))",
 	Peer: "None; NTXentLoss is the same but for the mean over all positive pairs at once",
 }
 
 // SINCERE is the supervised contrastive loss without the other positives in the denominator, so that none is pushed. It
-// is the mean over the anchors with a positive and a negative.
+// is the mean over the anchors with a positive and a negative. The paper compares negatives with p, not with the
+// anchor: over all pairs of a class, in both orders, that is the same sum.
 type SINCERE struct {
 	Temperature float64 // t: 0.07, the authors' code's default.
 }

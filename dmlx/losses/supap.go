@@ -11,7 +11,7 @@ import (
 var aboutSupAP = About{
 	Name: "sup-ap", Title: "SupAP",
 	Source: "Ramzi, Thome, Rambour, Audebert, Bitot: Robust and decomposable average precision for image retrieval, " +
-		"NeurIPS 2021 (arXiv 2110.01445); also in 2207.04873",
+		"NeurIPS 2021 (arXiv 2110.01445, ROADMAP); the authors' HAPPIER (2207.04873) extends it to hierarchies",
 	Text: "1 − mean over anchors of the mean over p of R_p/(R_p + Σ_n H(S_an − S_ap)), R_p the rank of p among the " +
 		"positives, held fixed; H(x) = σ(x/t) up to 0, σ(x/t) + ½ up to δ, then ρ(x − δ) + σ(δ/t) + ½",
 	Peer: "None. The authors' code goes on by ρx + 1.44 beyond δ, which jumps there",

@@ -132,12 +132,17 @@ func TestCourt(t *testing.T) {
 		len(v["cosines"].([]any)) != len(losses.Names()) {
 		t.Errorf("%v of %v", v["batches"], v["losses"])
 	}
-	code, out, stderr := invoke(t, "dissect", "--court")
+	dir := t.TempDir()
+	picture := filepath.Join(dir, "court.svg")
+	code, out, stderr := invoke(t, "dissect", "--court", "--map", picture)
 	if code != 0 {
 		t.Fatal(stderr)
 	}
+	if raw, err := os.ReadFile(picture); err != nil || !strings.Contains(string(raw), "lifted-general") {
+		t.Errorf("the map: %.80q, %v", raw, err)
+	}
 	for _, want := range []string{"sincere has the gradient of info-nce under another name, 1 to 1 times",
-		"half-trained",
+		"half-trained", "After 40 steps of equal length from untrained, the variance within classes is",
 		"On trained, sup-con pushes positives"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -146,7 +151,6 @@ func TestCourt(t *testing.T) {
 	if strings.Contains(out, "sincere pushes") || strings.Contains(out, "NaN") {
 		t.Error(out)
 	}
-	dir := t.TempDir()
 	e, l := filepath.Join(dir, "e.npy"), filepath.Join(dir, "l.npy")
 	if err := npy.WriteFloat32(e, []float32{1, 0, 0, 1, 1, 1, -1, 2, 2, 0.5, 0.5, 3}, 6, 2); err != nil {
 		t.Fatal(err)
@@ -167,6 +171,7 @@ func TestCourt(t *testing.T) {
 		"--labels L.npy together": {"--embeddings", e},
 		"nowhere.npy":             {"--embeddings", e, "--labels", "nowhere.npy"},
 		"did you mean":            {"--miner", "easy-positiv"},
+		"that ends in .svg":       {"--map", "m.gif"},
 	} {
 		if code, _, stderr := invoke(t, append([]string{"dissect", "--court"}, args...)...); code == 0 ||
 			!strings.Contains(stderr, want) {

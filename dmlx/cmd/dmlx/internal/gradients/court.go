@@ -1,7 +1,10 @@
 package gradients
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -10,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 // drawnBatches are of 16 classes of 4 images in 64 dimensions, as they lie before, in the midst of and after a
@@ -34,8 +38,12 @@ func (d *dissection) holdCourt(a *cli.App) error {
 	if (d.embeddings == "") != (d.labels == "") {
 		return cli.Usagef("--court takes --embeddings E.npy and --labels L.npy together, or draws its batches without them")
 	}
-	if err := d.parse(); err != nil {
+	if err := cmp.Or(cli.CheckOut([]string{d.embeddings, d.labels}, d.picture), d.parse()); err != nil {
 		return err
+	}
+	if f := strings.TrimPrefix(filepath.Ext(d.picture), "."); d.picture != "" &&
+		!slices.Contains(new(figures.Figure).Formats(), f) {
+		return cli.Usagef("--map %s: want a file that ends in .svg, .png or .pdf", d.picture)
 	}
 	var batches []dissect.CourtBatch
 	if d.embeddings == "" {
@@ -76,19 +84,37 @@ func (d *dissection) holdCourt(a *cli.App) error {
 		fmt.Fprintf(&out, "%s\n%s\n", name, courtText(c.Rows[i]))
 	}
 	out.WriteString(courtLegend)
-	findings := c.Findings()
+	findings, courses := c.Findings(), []dissect.Course{}
+	for _, l := range all {
+		course, err := dissect.Descend(batches[0].Embeddings, l, 40)
+		if err != nil {
+			return err
+		}
+		courses = append(courses, *course)
+	}
+	findings = append(findings, dissect.CourseFindings(c.Batches[0], courses)...)
+	if d.picture != "" {
+		f, err := figures.CosineMap(c.Losses, c.Groups(0.95), c.Cosines)
+		if err == nil {
+			err = figures.Save(f, d.picture)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for _, f := range findings {
 		fmt.Fprintf(&out, "\n%s", f)
 	}
 	return a.Print(map[string]any{"batches": c.Batches, "losses": c.Losses, "gradients": c.Rows, "cosines": c.Cosines,
-		"miner": d.miner, "findings": findings}, out.String())
+		"courses": courses, "miner": d.miner, "findings": findings}, out.String())
 }
 
 // courtLegend says what the columns are.
 const courtLegend = `norm is over that of cos/con/con. The rest is in percent. Mined, own and pairs are shares of the
 squared gradient: what the pairs of each image's nearest positive and negative give, those with the loss's largest
 weights, and all pairs of images. Active are the images with at least a hundredth of the longest one's gradient, pull
-is the share of weights that pull, and against that of weights that push positives or pull negatives.
+is the share of weights that pull, and against that of weights that push positives or pull negatives. Steps move the
+embeddings of the first batch, each image by 0.05 on average, whatever the gradient's length.
 `
 
 // courtText prints what the losses' gradients are like at a batch, a line each.

@@ -28,6 +28,7 @@ type dissection struct {
 	gradient, at, similarity string // Of a given gradient.
 	nearest                  int    // How many rules and losses to rank.
 	listed, court            bool
+	picture                  string
 
 	of   *losses.Named // Nil if none is named; set by parse, as what follows.
 	by   miners.Miner  // Nil if none is named.
@@ -53,7 +54,7 @@ E.npy holds the embeddings [B, D], not necessarily normalized; L.npy the labels,
 Losses (--list describes them):
 ` + text.Wrap(losses.Names()),
 		Example: `  dmlx dissect --list
-  dmlx dissect --court
+  dmlx dissect --court --map court.svg
   dmlx dissect --loss "circle?gamma=64" --embeddings E.npy --labels L.npy --matrix M.npy --pairs pairs.csv
   dmlx dissect --gradient G.npy --at raw --embeddings E.npy --labels L.npy --loss ms --matrix M.npy
   dmlx dissect --gradient G.npy --embeddings E.npy --labels L.npy --nearest 10
@@ -64,6 +65,7 @@ Losses (--list describes them):
 	flags := cmd.Flags()
 	flags.StringVar(&d.loss, "loss", "", `loss; parameters that differ from the published ones follow a "?": "ms?beta=40"`)
 	flags.BoolVar(&d.listed, "list", false, "list the losses with their sources and formulas")
+	flags.StringVar(&d.picture, "map", "", "output of --court: how alike losses are, with groups (.svg, .png or .pdf)")
 	flags.BoolVar(&d.court, "court", false,
 		"compare the gradients of all losses, on drawn batches or on that of --embeddings and --labels")
 	flags.StringVar(&d.miner, "miner", "",
@@ -91,6 +93,9 @@ func (d *dissection) given() bool { return d.gradient != "" || d.similarity != "
 func (d *dissection) run(a *cli.App) error {
 	if d.listed {
 		return a.Print(map[string]any{"losses": losses.All()}, listOfLosses())
+	}
+	if d.picture != "" && !d.court {
+		return cli.Usagef("--map is a picture of --court")
 	}
 	if d.court {
 		return d.holdCourt(a)
