@@ -123,7 +123,9 @@ func TestInBrowser(t *testing.T) {
 	t.Run("own", func(t *testing.T) { checkOwn(t, found["own"]) })
 	t.Run("learn", func(t *testing.T) {
 		s := found["learn"]
-		if !strings.Contains(s.Said, "A: cos/lin/hinge: ") || !strings.Contains(s.Said, "B: cos/con/con: ") ||
+		const written = "cos/[1-Sap, San]/[max(0, San-Sap+m), m=0.5]" // Typed in place of the function hinge.
+		if s.Chosen != written || !strings.HasSuffix(s.Note, "▲no variable Spa; did you mean Sap?") ||
+			!strings.Contains(s.Said, "A: "+written+": ") || !strings.Contains(s.Said, "B: cos/con/con: ") ||
 			!strings.Contains(s.Last, s.Said) || s.Stills != 1 || s.Controls != 0 {
 			t.Errorf("%+v", s)
 		}

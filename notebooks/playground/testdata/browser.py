@@ -124,6 +124,17 @@ def pictures(frame):
     return frame.evaluate("() => Object.fromEntries(KINDS.map((k) => [k, Bench.a.views[k].svg().replace(/<title>.*?<.title>/, '')]))")
 
 
+def typed(frame, **formulas):
+    """Types formulas into the fields of the first rule, a key at a time; the rule's name then, and what the page says."""
+    frame.locator("details.formulas").first.evaluate("e => e.open = true")
+    for name, text in formulas.items():
+        field = frame.locator(f"input[name={name}]").first
+        field.fill("")
+        field.press_sequentially(text, delay=20)
+    settled(frame)
+    return frame.evaluate("() => [Bench.a.name, Bench.a.formulas.faults.triplet.textContent]")
+
+
 def panel(n):
     """The panel's page, with the rule of the cell and others: its controls, its flow, and what stays after Stop."""
     n.run()
@@ -190,6 +201,9 @@ def learn(n):
     n.run_all()
     frame = n.frame()
     running = len(programs())
+    wrong = typed(frame, positive="1-Sap", negative="San", triplet="max(0, San-Spa+m)", numbers="m=0.5")
+    name = typed(frame, triplet="max(0, San-Sap+m)")
+    n.shot("typed")
     frame.get_by_role("button", name="Train", exact=True).click()
     start = time.monotonic()
     until(lambda: frame.evaluate("() => Bench.b.learn.at >= 10"), 300, "ten steps of both")
@@ -204,7 +218,7 @@ def learn(n):
     until(lambda: not programs(), 20, "end of the program")
     until(n.stills, 10, "last picture")
     n.shot("ended")
-    n.tell(running=running, left=len(programs()), stopped=0, times=[1000 * first], said=said, last=n.text(".dmlx-still"), stills=n.stills(),
+    n.tell(running=running, left=len(programs()), stopped=0, times=[1000 * first], note=wrong[1], chosen=name[0], said=said, last=n.text(".dmlx-still"), stills=n.stills(),
            controls=n.page.locator(".jp-OutputArea iframe").count(), failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
