@@ -5,8 +5,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sort"
-	"sync"
 
 	"github.com/gomlx/compute"
 )
@@ -74,7 +72,14 @@ func (t *tally) low() float32 {
 func (t *tally) see(index int, similarity float32) float32 {
 	t.highest = max(t.highest, similarity)
 	item := match{similarity: similarity, index: index}
-	after := sort.Search(t.within, func(i int) bool { return item.before(t.matches[i]) })
+	after, to := 0, t.within
+	for after < to { // As sort.Search, whose calls take most of the time of queries with many matches.
+		if middle := (after + to) / 2; t.matches[middle].before(item) {
+			after = middle + 1
+		} else {
+			to = middle
+		}
+	}
 	at := after
 	for at > 0 && t.matches[at-1].similarity == similarity {
 		at--
@@ -159,139 +164,6 @@ func (t *tally) seeAll(items []int, similarities []float32, low float32) float32
 	return low
 }
 
-// manyMatches is from how many items of a class on a row is counted by buckets. Tests make it small.
-var manyMatches = 64
-
-// counter finds the rankings of queries with many matches by buckets of similarities: only where a bucket among the
-// first R places holds both matches and others does their order matter, and only they are sorted.
-type counter struct {
-	matches []float32
-	counts  [][2]int32 // Others and matches in each bucket, the nearest first.
-	next    []int32    // Where the next item of a bucket goes in keys, −1 if the bucket needs no order.
-	keys    []uint64   // Similarity, index and whether it is a match, so that they ascend as ranks do.
-}
-
-// key orders by falling similarity, then by rising index.
-func key(similarity float32, index int, matches uint64) uint64 {
-	bits := math.Float32bits(similarity + 0) // −0 is 0.
-	bits ^= uint32(int32(bits)>>31)&math.MaxInt32 ^ math.MaxInt32
-	return uint64(bits)<<32 | uint64(index)<<1 | matches
-}
-
-// ranking ranks a row of similarities, which it overwrites, for a query whose class has these items, ascending. own is
-// the query's own item or −1, and most the largest K of Recall@K. There must be a match.
-func (c *counter) ranking(row []float32, class []int, own, most int) ranking {
-	const none = -4 // Below all similarities.
-	if own >= 0 {
-		row[own] = none
-	}
-	c.matches = c.matches[:0]
-	top, bottom := float32(none), float32(-none)
-	for _, j := range class {
-		s := row[j]
-		row[j] = none
-		c.matches = append(c.matches, s)
-		if j != own {
-			top, bottom = max(top, s), min(bottom, s)
-		}
-	}
-	r := ranking{matches: len(class), positive: top, negative: float32(math.NaN())}
-	if own >= 0 {
-		r.matches--
-	}
-	// Buckets for twice the matches, so that few hold both kinds, and one for all that comes after the last match. bucket
-	// never falls where similarities do, and is below last for matches.
-	last := 2 * r.matches
-	scale := min(float32(last)*(1-1e-6)/(top-bottom), 1<<30)
-	bucket := func(s float32) int { return max(0, min(int((top-s)*scale), last)) }
-	c.counts = append(c.counts[:0], make([][2]int32, last+1)...)
-	highest := float32(none)
-	for _, s := range row {
-		c.counts[bucket(s)][0]++
-		if s > highest {
-			highest = s
-		}
-	}
-	if highest > none {
-		r.negative = highest
-	}
-	for i, j := range class {
-		if j != own {
-			c.counts[bucket(c.matches[i])][1]++
-		}
-	}
-
-	// Buckets up to the R-th place, and the first match's, which is in the first.
-	c.next = slices.Grow(c.next[:0], last+1)[:last+1]
-	places, sorted, used := 0, 0, 0
-	for b, n := range c.counts {
-		c.next[b] = -1
-		if places >= r.matches {
-			continue
-		}
-		used = b + 1
-		places += int(n[0] + n[1])
-		if n[0] != 0 && n[1] != 0 {
-			c.next[b] = int32(sorted)
-			sorted += int(n[0] + n[1])
-		}
-	}
-	c.keys = slices.Grow(c.keys[:0], sorted)[:sorted]
-	put := func(s float32, j int, matches uint64) {
-		b := bucket(s)
-		if to := c.next[b]; to >= 0 {
-			c.keys[to] = key(s, j, matches)
-			c.next[b]++
-		}
-	}
-	for j, s := range row {
-		put(s, j, 0)
-	}
-	for i, j := range class {
-		if j != own {
-			put(c.matches[i], j, 1)
-		}
-	}
-
-	found, others := 0, 0 // Before the place at hand.
-	match := func() {
-		if found == 0 {
-			r.first = others
-		}
-		if found+others < r.matches {
-			r.precision++
-			r.averagePrecision += float64(found+1) / float64(found+others+1)
-		}
-		found++
-	}
-	for b, next := range c.next[:used] {
-		n := c.counts[b]
-		if next < 0 {
-			for range n[1] {
-				match()
-			}
-			others += int(n[0])
-			continue
-		}
-		of := c.keys[next-n[0]-n[1] : next]
-		slices.Sort(of)
-		within, kinds := false, 0 // Of the items with a similarity.
-		for i, k := range of {
-			if i == 0 || k>>32 != of[i-1]>>32 {
-				within, kinds = found+others < limit(found, r.matches, most), 0
-			}
-			kinds |= 1 << (k & 1)
-			r.tied = r.tied || within && kinds == 3
-			if k&1 == 1 {
-				match()
-			} else {
-				others++
-			}
-		}
-	}
-	return r.mean()
-}
-
 // rankAll ranks the gallery for each query; with self, the gallery is the queries. ks are the K of Recall@K, ascending.
 // relevance may be nil, for the items of a query's class, and so may progress.
 func rankAll(
@@ -318,26 +190,26 @@ func rankAll(
 		}
 	}
 	items := upTo(len(gallery.Labels))
-	counters := sync.Pool{New: func() any { return new(counter) }}
 	err := similarities(ctx, b, devices, queries, byRow, gallery, progress, func(i int, row []float32) error {
 		class, own := members[queries.Labels[i]], -1
 		if self {
 			own = i
 		}
-		if relevance != nil {
-			matches, skip, err := relevance.of(i, own, row)
-			t := newTally(matches, most)
-			t.counted = math.MinInt // Each match counts, however far behind.
-			ranked[i] = rankRow(row, t, skip, items).graded(t, ks)
+		var err error
+		matches, skip := []match(nil), class
+		if relevance == nil {
+			matches = matchesOf(row, class, own)
+		} else if matches, skip, err = relevance.of(i, own, row); err != nil {
 			return err
 		}
-		if len(class) >= max(manyMatches, len(row)/100) {
-			c := counters.Get().(*counter)
-			ranked[i] = c.ranking(row, class, own, most)
-			counters.Put(c)
-			return nil
+		t := newTally(matches, most)
+		if relevance != nil {
+			t.counted = math.MinInt // Each match counts, however far behind.
 		}
-		ranked[i] = rankRow(row, newTally(matchesOf(row, class, own), most), class, items)
+		ranked[i] = rankRow(row, t, skip, items)
+		if relevance != nil {
+			ranked[i] = ranked[i].graded(t, ks)
+		}
 		return nil
 	})
 	return ranked, err

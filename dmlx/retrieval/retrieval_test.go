@@ -206,12 +206,11 @@ func random(rng *rand.Rand, n, dim, classes int) *Embeddings {
 }
 
 func TestAgainstBruteForce(t *testing.T) {
-	old, many := blockSize, manyMatches
-	defer func() { blockSize, manyMatches = old, many }()
+	old := blockSize
+	defer func() { blockSize = old }()
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		byRows, inOne, inSeveral := 0, 0, 0
 		for trial := range 24 {
-			manyMatches = []int{3, many}[trial/6%2]
 			rng := rand.New(rand.NewPCG(uint64(trial), 7))
 			blockSize = []int{1, 1000, old}[trial%3] // One row at a time, several blocks, one block.
 			q := random(rng, 40+rng.IntN(60), 5+trial, []int{6, 12}[trial/12])
@@ -507,8 +506,8 @@ func tiedFrom[T any](ranked []T, place, matches, most int, of func(T) (similarit
 	return place < limit && len(kinds) == 2
 }
 
-// A tally ranks as sorting does, whatever the similarities are, and a counter as the tally, to the bit.
-func TestTallyAndCounter(t *testing.T) {
+// A tally ranks as sorting does, whatever the similarities are.
+func TestTally(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 2))
 	for what, draw := range map[string]func() float32{
@@ -562,21 +561,6 @@ func TestTallyAndCounter(t *testing.T) {
 			}
 			want.precision, want.averagePrecision = want.precision/float64(n), want.averagePrecision/float64(n)
 			got := tally.ranking()
-			row, class := make([]float32, 3*n+1), []int{n} // Item n is the query itself.
-			for _, m := range all {
-				place := m.index
-				if place >= n {
-					place++
-				}
-				if row[place] = m.similarity; isMatch[m.index] {
-					class = append(class, place)
-				}
-			}
-			row[n] = 1
-			slices.Sort(class)
-			if counted := new(counter).ranking(row, class, n, 3*n); fmt.Sprint(counted) != fmt.Sprint(got) {
-				t.Errorf("%s, %d matches: counted %+v; want %+v", what, n, counted, got)
-			}
 			if got.first != want.first || got.tied != want.tied || math.Abs(got.precision-want.precision) > 1e-12 ||
 				math.Abs(got.averagePrecision-want.averagePrecision) > 1e-12 {
 				t.Errorf("%s, %d matches: %+v; want %+v", what, n, got, want)
