@@ -109,8 +109,8 @@ func Guess(question string, table int, measure string, rules ...string) nb.Guess
 		printed.Y = append(printed.Y, c.Printed(table).Mean)
 		ours.Y = append(ours.Y, c.Scores().Select(scores.Row{Measure: measure}).Mean().Mean)
 	}
-	for _, a := range []nb.Answer{printed, ours} {
-		if !slices.ContainsFunc(a.Y, math.IsNaN) {
+	for i, a := range []nb.Answer{printed, ours} {
+		if (i > 0 || table > 0) && !slices.ContainsFunc(a.Y, math.IsNaN) {
 			g.Answers = append(g.Answers, a)
 		}
 	}

@@ -136,3 +136,17 @@ func TestPhotographsAreBundled(t *testing.T) {
 		}
 	}
 }
+
+// TestGuess sees that a guess has the paper's numbers only if a table of them is named, and ours in percent.
+func TestGuess(t *testing.T) {
+	t.Setenv("DMLX_STORE", t.TempDir())
+	for table, want := range map[int]int{0: 1, 2: 2} {
+		g := Guess("Which?", table, report.Recall(1), "euc/con/con", "cos/con/con")
+		if len(g.Answers) != want || len(g.Items) != 2 {
+			t.Fatalf("table %d: %+v; want %d answers on two rules", table, g, want)
+		}
+		if ours := g.Answers[want-1].Y; len(ours) != 2 || ours[0] < 50 || ours[1] < ours[0] {
+			t.Errorf("table %d: ours are %v; want the euclidean rule below the cosine one, in percent", table, ours)
+		}
+	}
+}

@@ -22,6 +22,7 @@ class Guess {
 
   order() {
     this.list = el("ol.order");
+    let held = null;
     const place = (row) => announce(`${row.dataset.name} is number ${[...this.list.children].indexOf(row) + 1}`);
     this.items.forEach((name, i) => {
       const buttons = el("span.buttons"), row = el("li", {"data-name": name, "data-item": String(i)}, el("span", {}, symbol(name)), buttons);
@@ -33,16 +34,22 @@ class Guess {
           place(row);
         }}, text));
       }
-      row.addEventListener("pointerdown", (e) => { if (e.target.tagName !== "BUTTON") { row.setPointerCapture(e.pointerId); row.classList.add("held"); e.preventDefault(); } });
-      row.addEventListener("pointermove", (e) => {
-        if (!row.classList.contains("held")) return;
-        const box = (r) => r.getBoundingClientRect(), {previousElementSibling: up, nextElementSibling: down} = row;
-        if (up && e.clientY < box(up).top + box(up).height / 2) up.before(row);
-        else if (down && e.clientY > box(down).top + box(down).height / 2) down.after(row);
+      row.addEventListener("pointerdown", (e) => {
+        if (e.target.tagName === "BUTTON") return;
+        e.preventDefault();
+        held = row;
+        row.classList.add("held");
+        this.list.setPointerCapture(e.pointerId); // A row that is moved loses the pointer.
       });
-      for (const end of ["pointerup", "pointercancel"]) row.addEventListener(end, () => { if (row.classList.contains("held")) { row.classList.remove("held"); place(row); } });
       this.list.append(row);
     });
+    this.list.addEventListener("pointermove", (e) => {
+      if (!held) return;
+      const middle = (r) => { const b = r.getBoundingClientRect(); return b.top + b.height / 2; }, {previousElementSibling: up, nextElementSibling: down} = held;
+      if (up && e.clientY < middle(up)) up.before(held);
+      else if (down && e.clientY > middle(down)) down.after(held);
+    });
+    for (const end of ["pointerup", "pointercancel"]) this.list.addEventListener(end, () => { if (held) { held.classList.remove("held"); place(held); } held = null; });
     this.root.append(this.list);
   }
 
