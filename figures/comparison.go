@@ -205,12 +205,14 @@ func (c *Comparison) lay(titles []Markup, cell func(p *scores.Pivot, row, column
 	return t
 }
 
-// Plot draws our means and the paper's with their standard deviations, in a panel for each data set and column.
+// Plot draws our means and the paper's with their standard deviations, in a panel for each data set and column. Where
+// all of ours are on one side of all of the paper's, both are drawn as points above the first row of the first column,
+// since an axis with both levels would hide the differences.
 func (c *Comparison) Plot() *Figure {
 	var panels [][]*plot.Plot // In lines.
 	for i, set := range c.Sets {
 		var line []*plot.Plot
-		values := set.reach()
+		values := c.reach(set)
 		for j := range c.Columns {
 			line = append(line, c.panel(set, j, values))
 		}
@@ -237,16 +239,41 @@ func (c *Comparison) Plot() *Figure {
 }
 
 // reach returns the range of all scores of a data set, whose panels have the same scale.
-func (s ComparedSet) reach() span {
+func (c *Comparison) reach(set ComparedSet) span {
 	values := spanOf()
-	for _, p := range []*scores.Pivot{s.Ours, s.Theirs} {
-		if p != nil {
-			for _, cell := range slices.Concat(p.Cells...) {
-				values.addMean(cell.Mean())
-			}
-		}
+	for _, p := range []*scores.Pivot{set.Ours, set.Theirs} {
+		r := reachOf(p, c.origin(set, p))
+		values.add(r.low, r.high)
 	}
 	return values.padded(0.06, 0.5)
+}
+
+// reachOf returns the range of scores above an origin, which is empty without scores.
+func reachOf(p *scores.Pivot, origin float64) span {
+	s := spanOf()
+	if p != nil {
+		for _, cell := range slices.Concat(p.Cells...) {
+			s.addMean(less(cell.Mean(), origin))
+		}
+	}
+	return s
+}
+
+func less(m stats.Mean, origin float64) stats.Mean {
+	m.Mean -= origin
+	return m
+}
+
+// origin returns what the scores of a pivot are drawn above: 0, or if all of ours are below or above the paper's, the
+// score of the first row and column.
+func (c *Comparison) origin(set ComparedSet, p *scores.Pivot) float64 {
+	first := func(p *scores.Pivot) float64 { return CellOf(p, c.Rows[0], c.Columns[0]).Mean().Mean }
+	ours, theirs := reachOf(set.Ours, 0), reachOf(set.Theirs, 0)
+	overlap := ours.low <= theirs.high && theirs.low <= ours.high
+	if set.Theirs == nil || overlap || !finite(first(set.Ours)) || !finite(first(set.Theirs)) {
+		return 0
+	}
+	return first(p)
 }
 
 func (c *Comparison) panel(set ComparedSet, column int, values span) *plot.Plot {
@@ -258,13 +285,17 @@ func (c *Comparison) panel(set ComparedSet, column int, values span) *plot.Plot 
 	for _, row := range c.Rows {
 		names = append(names, row.Label)
 	}
-	p := dotPlot(title, "Recall@1, %", names, values, 6)
+	axis := "Recall@1, %"
+	if c.origin(set, set.Ours) != 0 {
+		axis = strings.TrimSuffix("Recall@1 above "+c.Rows[0].Label+", "+c.columnLabels()[0], ", ")
+	}
+	p := dotPlot(title, axis, names, values, 6)
 	p.Y.Tick.Label.Font.Size = labelSize
 	add := func(pivot *scores.Pivot, shift float64, color color.NRGBA, shape draw.GlyphDrawer) {
 		w := whiskers{shift: shift, width: 1.4,
 			mark: draw.GlyphStyle{Color: color, Radius: vg.Points(3.2), Shape: ringed{shape}}}
 		for _, row := range c.Rows {
-			m := CellOf(pivot, row, c.Columns[column]).Mean()
+			m := less(CellOf(pivot, row, c.Columns[column]).Mean(), c.origin(set, pivot))
 			w.values = append(w.values, meanPoint(0, m).Interval)
 			w.diverged = append(w.diverged, m.Diverged > 0)
 		}

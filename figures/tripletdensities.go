@@ -116,6 +116,10 @@ func (d densities) draw(c draw.Canvas) {
 			}
 			if j > 0 {
 				p.Y.Label.Text, p.Y.Tick.Marker = "", unlabeled(every(0.2, d.low, 1))
+				if i == len(d.rows)-1 { // The first label would touch the last one of the panel before.
+					ticks := every(0.2, d.low, 1)
+					p.X.Tick.Marker = append(unlabeled(ticks[:1]), ticks[1:]...)
+				}
 			}
 			p.Add(painter(func(c draw.Canvas, p *plot.Plot, x, y place) { d.panel(c, p, x, y, panel) }))
 			data.Min = pt(c.Min.X+densityName+densityAxis+vg.Length(j)*(d.side+densityGap),

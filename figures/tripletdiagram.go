@@ -233,12 +233,13 @@ func (f field) contour(level float64) (out [][4]float64) {
 // contrast returns the color of text on the color of a value.
 func (f field) contrast(value float64) color.NRGBA { return inkOn(f.bar.at(value)) }
 
-// inkOn returns black or white, whichever contrasts more with a color.
+// inkOn returns black or white, whichever contrasts more with a color by WCAG's ratio of luminances: 4.5 and more.
 func inkOn(k color.NRGBA) color.NRGBA {
-	if 0.299*float64(k.R)+0.587*float64(k.G)+0.114*float64(k.B) < 120 {
+	linear := func(v uint8) float64 { return math.Pow(float64(v)/255, 2.2) }
+	if (0.2126*linear(k.R)+0.7152*linear(k.G)+0.0722*linear(k.B)+0.05)/0.05 < math.Sqrt(1.05/0.05) {
 		return paper
 	}
-	return ink
+	return color.NRGBA{A: 0xff}
 }
 
 // crossing returns the point where a level crosses the diagonal from the top left to the bottom right. Coordinates are
