@@ -7,13 +7,15 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
-// ErrorRates draws the errors of a threshold of similarity, from [retrieval.Verify]: the false non-match rate over the
+// ErrorRate is the errors of a threshold of similarity, as fractions: of pairs of different classes above it, and of
+// pairs of a class below it.
+type ErrorRate struct{ FMR, FNMR float64 }
+
+// ErrorRates draws the errors of thresholds of similarity: the false non-match rate over the
 // false match rate on a logarithmic axis. The paper has no such figure.
-func ErrorRates(points []retrieval.Threshold, provenance string) (*Figure, error) {
+func ErrorRates(points []ErrorRate, provenance string) (*Figure, error) {
 	if len(points) == 0 || points[0].FMR <= 0 {
 		return nil, fmt.Errorf("error rates: want points, from a false match rate above 0 on")
 	}

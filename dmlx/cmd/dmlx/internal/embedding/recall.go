@@ -136,7 +136,9 @@ for all classes, with the deviation over classes and the worst of them. --curve 
 				return err
 			}
 			if curve != "" {
-				f, err := figures.ErrorRates(v.Curve, filepath.Base(embeddings))
+				f, err := figures.ErrorRates(slice.Map(v.Curve, func(t retrieval.Threshold) figures.ErrorRate {
+					return figures.ErrorRate{FMR: t.FMR, FNMR: t.FNMR}
+				}), filepath.Base(embeddings))
 				if err == nil {
 					err = figures.Save(f, curve)
 				}
