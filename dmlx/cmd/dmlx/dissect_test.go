@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -164,6 +165,14 @@ func TestCourt(t *testing.T) {
 		if share := r["share_of_mined_triplet"].(float64); r["loss"] == "triplet" && math.Abs(share-1) > 1e-4 {
 			t.Errorf("a loss on the triplets of rules: %v", r)
 		}
+	}
+	long := filepath.Join(dir, "long.npy") // The same directions, 64 times as long.
+	if err := npy.WriteFloat32(long, []float32{64, 0, 0, 64, 64, 64, -64, 128, 128, 32, 32, 192}, 6, 2); err != nil {
+		t.Fatal(err)
+	}
+	of := object(t, "dissect", "--court", "--embeddings", long, "--labels", l, "--miner", "easy-positive")
+	if !reflect.DeepEqual(of["gradients"], mined["gradients"]) {
+		t.Errorf("other gradients for longer embeddings: %v, want %v", of["gradients"], mined["gradients"])
 	}
 	for want, args := range map[string][]string{
 		"leave out --loss":        {"--loss", "ms"},

@@ -3,6 +3,7 @@ package gradients
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,6 +62,13 @@ func (d *dissection) holdCourt(a *cli.App) error {
 			return err
 		}
 		files.SayOdd(a.Logf, &e, d.embeddings, nil, true)
+		square := 0.0
+		for _, v := range e.Values {
+			square += float64(v) * float64(v) / float64(len(e.Values))
+		}
+		for i := range e.Values { // As long as drawn ones, whose classes' means get noise to be proxies.
+			e.Values[i] /= float32(math.Sqrt(max(square, math.SmallestNonzeroFloat32)))
+		}
 		batches = []dissect.CourtBatch{{Name: d.embeddings, Embeddings: e}}
 	}
 	var all []dissect.Judged
