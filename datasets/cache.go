@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -187,7 +188,7 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 				return newSet(c.name, m), nil
 			}
 			// No other process makes the file: what is there was left by one that was killed.
-			if err := removeStale(filepath.Dir(path), "."+filepath.Base(path), false); err != nil {
+			if err := removeStale(filepath.Dir(path), "."+filepath.Base(path)); err != nil {
 				c.o.Note(fmt.Sprintf("datasets: left by a process that was killed: %v", err))
 			}
 		}
@@ -200,6 +201,23 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 		return nil, err
 	}
 	return newSet(c.name, m), nil
+}
+
+// removeStale removes the files that [os.CreateTemp] made in dir with this beginning.
+func removeStale(dir, beginning string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if number, ours := strings.CutPrefix(e.Name(), beginning); ours && !e.IsDir() && number != "" &&
+			strings.Trim(number, "0123456789") == "" {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // pending is a file of another name in path's folder, which [removeStale] knows by that, and that is to become path.

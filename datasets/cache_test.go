@@ -296,3 +296,17 @@ func TestReadCacheOfNothing(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// left are the names in a folder.
+func left(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

@@ -199,7 +199,7 @@ func (s *publishedSet) locate(root string) (string, error) {
 	if len(looked) > 0 && mistaken == "" {
 		mistaken = "its lists are not in " + list(looked) + "; "
 	}
-	return "", errors.New(what + mistaken + s.near(root, looked) + s.origin.advice(s.alias, root))
+	return "", errors.New(what + mistaken + s.near(root, looked) + s.origin.advice(root))
 }
 
 // near names a folder of root that was not looked into and that has nearly a name of the set.

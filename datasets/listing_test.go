@@ -213,7 +213,7 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 		want       []string
 	}{
 		{"nothing", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011") },
-			[]string{"the data set CUB is not in the folder", "dmlx data get cub", "CUB_200_2011.tgz", "vision.caltech.edu"}},
+			[]string{"the data set CUB is not in the folder", "curl -C - -O https://", "CUB_200_2011.tgz", "vision.caltech.edu"}},
 		{"of 2010", "cub", func(t *testing.T, dir string) {
 			remove(t, dir, "CUB_200_2011")
 			write(t, dir, "lists/files.txt", "001.Black_footed_Albatross/x.jpg\n")
@@ -476,4 +476,21 @@ func FuzzCars(f *testing.F) {
 			t.Errorf("%d images became %+v", len(images), l)
 		}
 	})
+}
+
+func TestSourcesAreSaid(t *testing.T) {
+	t.Parallel()
+	all := Sources()
+	if len(all) != len(Published()) {
+		t.Fatalf("%d sources", len(all))
+	}
+	for _, s := range all {
+		if name, ok := PublishedName(s.Alias); !ok || name != s.Name || s.Page == "" || s.Want == "" ||
+			(s.URL == "") != (s.Terms != "") {
+			t.Errorf("%+v", s)
+		}
+		if s.MD5 != "" && len(s.MD5) != 32 {
+			t.Errorf("%s: MD5 %q", s.Name, s.MD5)
+		}
+	}
 }

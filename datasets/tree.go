@@ -202,6 +202,16 @@ func isImage(name string) bool {
 	return slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(path.Ext(name)))
 }
 
+// leftover tells whether a path is one of the files that macOS and Windows leave: AppleDouble files, thumbnails.
+func leftover(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, "._") || part == "__MACOSX" || part == ".DS_Store" || part == "Thumbs.db" {
+			return true
+		}
+	}
+	return false
+}
+
 // isOtherImage tells whether a file is what its owner, or torchvision's ImageFolder, takes for an image.
 func isOtherImage(name string) bool {
 	return slices.Contains([]string{".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl",

@@ -1,24 +1,19 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// The number of queries and of images for each that [Look] shows.
-const (
-	lookQueries = 8
-	lookHits    = 5
-)
+// lookHits is the number of images for each query.
+const lookHits = 5
 
 // View is how a finished run sees its test images. Its methods draw it.
 type View struct {
@@ -42,37 +37,6 @@ func See(ctx context.Context, open func() (*train.Trainer, error), store *runs.S
 		return nil, fmt.Errorf("run %s: %w", hash, err)
 	}
 	return &View{l, found}, nil
-}
-
-// Look shows how a finished run of the store, given by its hash, sees its test images; see [See]. Parts: "neighbours",
-// queries in equal steps through the test set with the images found for them; "missed", the same for queries whose
-// nearest image is wrong, if there are any.
-func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*report.Report,
-	error) {
-	v, err := See(ctx, open, store, hash)
-	if err != nil {
-		return nil, err
-	}
-	r := &report.Report{Name: "look", Preset: presets.Of(v.Result.Spec),
-		Title: fmt.Sprintf("What run %s sees: %s on %s", hash, v.Result.Spec.Objective.String(),
-			v.Result.Spec.DataName()),
-		Provenance: RunLine(v.Result), Runs: 1, Results: []*runs.Result{v.Result}}
-	add := func(name string, out figures.Output, e error) {
-		if e != nil {
-			err = cmp.Or(err, fmt.Errorf("run %s, %s: %w", hash, name, e))
-		}
-		r.Parts = append(r.Parts, report.Part{Name: name, Of: out})
-	}
-	out, e := v.Sheet(runs.Spread(v.Found, lookQueries, false))
-	add("neighbours", out, e)
-	if missed := runs.Spread(v.Found, lookQueries, true); len(missed) > 0 {
-		out, e = v.Sheet(missed)
-		add("missed", out, e)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
 }
 
 // RunLine describes a run in one line.

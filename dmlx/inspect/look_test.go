@@ -60,15 +60,19 @@ func TestLookAndCompare(t *testing.T) {
 				hashes = append(hashes, spec.Hash())
 			}
 		}
-		r, err := Look(t.Context(), open, store, hashes[0])
+		v, err := See(t.Context(), open, store, hashes[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if picture, err := figures.Bytes(r.Part("neighbours"), "png"); err != nil || len(picture) > 1_000_000 {
+		sheet, err := v.Sheet(runs.Spread(v.Found, 8, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if picture, err := figures.Bytes(sheet, "png"); err != nil || len(picture) > 1_000_000 {
 			t.Errorf("%s: %d bytes, %v", data, len(picture), err)
 		}
-		if !strings.Contains(r.Provenance, hashes[0]) || !strings.Contains(r.Provenance, "preset smoke") {
-			t.Error(r.Provenance)
+		if !strings.Contains(sheet.Provenance, hashes[0]) || !strings.Contains(sheet.Provenance, "preset smoke") {
+			t.Error(sheet.Provenance)
 		}
 	}
 	compare := func(hashes ...string) (*report.Report, error) {
@@ -119,7 +123,7 @@ func TestLookAndCompare(t *testing.T) {
 	if err := figures.Failure(r.Part("curves")); err == nil || !strings.Contains(err.Error(), "has its epochs") {
 		t.Errorf("curves of shipped results: %v", err)
 	}
-	if _, err := Look(t.Context(), open, store, shipped[0]); err == nil ||
+	if _, err := See(t.Context(), open, store, shipped[0]); err == nil ||
 		!strings.Contains(err.Error(), "dmlx runs show "+shipped[0]) {
 		t.Errorf("look into a shipped result: %v", err)
 	}

@@ -75,7 +75,7 @@ func TestPublishedSetTrains(t *testing.T) {
 	}
 	away.Seed = 2
 	if _, err := runs.Run(context.Background(), c, store, away, nil); err == nil ||
-		!strings.Contains(err.Error(), "dmlx data get cub") {
+		!strings.Contains(err.Error(), "curl -C - -O https://data.caltech.edu") {
 		t.Errorf("a run without images: %v", err)
 	}
 	t.Setenv(datasets.DataEnv, root)

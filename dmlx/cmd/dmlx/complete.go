@@ -64,8 +64,8 @@ func completeFlags(root *cobra.Command, a *cli.App) {
 		return slice.Map(entries, os.DirEntry.Name), cobra.ShellCompDirectiveNoFileComp
 	}
 	arguments := map[string]cobra.CompletionFunc{
-		"dmlx data verify": oneOf(published...), "dmlx data get": oneOf(published...),
-		"dmlx weights get": oneOf(backbone.Arches()...), "dmlx rule": rules, "dmlx runs show": run, "dmlx runs look": run,
+		"dmlx data verify": oneOf(published...),
+		"dmlx weights get": oneOf(backbone.Arches()...), "dmlx rule": rules, "dmlx runs show": run,
 		"dmlx runs compare": run, "dmlx runs remove": run, "dmlx runs verify": run,
 	}
 	var visit func(*cobra.Command)

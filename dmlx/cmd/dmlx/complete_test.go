@@ -43,7 +43,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"rule", "cos/[1-Sap, San]/co"}, ""},
 		{[]string{"train", "--set", "rec"}, "recompute="},
 		{[]string{"reproduce", "figure"}, "figure1 figure4 figure5"},
-		{[]string{"data", "get", ""}, "cub cars sop inshop"},
+		{[]string{"data", "verify", ""}, "cub cars sop inshop"},
 		{[]string{"weights", "get", "resnet5"}, "resnet50"},
 		{[]string{"completion", ""}, "bash fish powershell zsh"},
 		{[]string{"help", "runs", "ver"}, "verify"},
@@ -120,14 +120,14 @@ press dmlx reprod
 press dmlx train --rule cos-orth/li
 press dmlx train --rule cos/[1-Sa
 press dmlx train --loss triplet-
-press dmlx data get so
+press dmlx data verify so
 `
 	cmd := exec.Command(bash, "--norc", "--noprofile", "-c", script)
 	out, err := cmd.CombinedOutput()
 	for _, want := range []string{"complete -o default -F __start_dmlx dmlx\n", "dmlx reprod: reproduce\n",
 		"dmlx train --rule cos-orth/li: cos-orth/lin/con", "cos/[1-Sa: cos/[1-Sap cos/[1-San\n",
 		"dmlx train --loss triplet-: triplet-soft\n",
-		"dmlx data get so: sop\n"} {
+		"dmlx data verify so: sop\n"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("no %q in %v:\n%s", want, err, out)
 		}

@@ -1,21 +1,14 @@
 package main
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/datasets/fixtures"
@@ -141,7 +134,7 @@ func TestDataList(t *testing.T) {
 		}
 	}
 	code, stdout, stderr := invoke(t, "data", "list", "--root", dir)
-	if code != 0 || !strings.Contains(stdout, "differs") || !strings.Contains(stdout, "dmlx data get cub") ||
+	if code != 0 || !strings.Contains(stdout, "differs") || !strings.Contains(stdout, "curl -C - -O https://") ||
 		!strings.Contains(stdout, "InShopRetrieval") {
 		t.Errorf("code %d: %s %s", code, stdout, stderr)
 	}
@@ -156,7 +149,7 @@ func TestDataListDamaged(t *testing.T) {
 	}
 	code, stdout, stderr := invoke(t, "data", "list", "--root", dir)
 	if code != 0 || !strings.Contains(stdout, "damaged") || !strings.Contains(stdout, "no file classes.txt") ||
-		strings.Contains(stdout, "data get cub") {
+		strings.Contains(stdout, "CUB_200_2011.tgz") {
 		t.Errorf("code %d: %s %s", code, stdout, stderr)
 	}
 	for _, s := range object(t, "data", "list", "--root", dir)["sets"].([]any) {
@@ -164,70 +157,5 @@ func TestDataListDamaged(t *testing.T) {
 			(s["root"] != root || s["complete"] != false || !strings.Contains(s["why"].(string), "classes.txt")) {
 			t.Errorf("%v", s)
 		}
-	}
-}
-
-// archiveServer serves a zip of a fixture. Its first response is cut off.
-func archiveServer(t *testing.T, form string) *httptest.Server {
-	t.Helper()
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	if err := errors.Join(w.AddFS(os.DirFS(dataFixture(t, form))), w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	first := true
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", `"a"`)
-		if first {
-			first = false
-			w.Header().Set("Content-Length", fmt.Sprint(b.Len()))
-			_, _ = w.Write(b.Bytes()[:b.Len()/2])
-			panic(http.ErrAbortHandler)
-		}
-		http.ServeContent(w, r, "a.zip", time.Time{}, bytes.NewReader(b.Bytes()))
-	}))
-	t.Cleanup(server.Close)
-	return server
-}
-
-func TestDataGet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	server := archiveServer(t, "cars")
-	dir := filepath.Join(t.TempDir(), "data")
-	// A fixture is unpacked and shown, and then differs from the published data set.
-	code, stdout, stderr := invoke(t, "data", "get", "cars", "--root", dir, "--url", server.URL, "--json")
-	var v map[string]any
-	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 1 {
-		t.Fatalf("code %d, %v: %s %s", code, err, stdout, stderr)
-	}
-	if want := filepath.Join(dir, "CAR", "cars196"); v["root"] != want ||
-		v["splits"].(map[string]any)["train"].(map[string]any)["images"] != 12. {
-		t.Errorf("%v", v)
-	}
-	if strings.Contains(stderr, "SHA-256 is recorded") || !strings.Contains(stderr, "not as published") {
-		t.Errorf("said %q", stderr)
-	}
-	var names []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if filepath.Dir(path) == dir {
-			names = append(names, d.Name())
-		}
-		return err
-	})
-	if err != nil || !slices.Equal(names, []string{"CAR"}) {
-		t.Errorf("left %q, %v", names, err)
-	}
-	// Archives of the other data sets must have their published size.
-	server = archiveServer(t, "cub")
-	code, _, stderr = invoke(t, "data", "get", "cub", "--root", dir, "--url", server.URL)
-	if code != 1 || !strings.Contains(stderr, "1150585339") {
-		t.Errorf("code %d: %s", code, stderr)
-	}
-	code, _, stderr = invoke(t, "data", "get", "inshop", "--root", dir)
-	if code != 1 || !strings.Contains(stderr, "Img/img.zip") || !strings.Contains(stderr, "agreement") ||
-		strings.Count(stderr, "\n") != 1 {
-		t.Errorf("code %d: %s", code, stderr)
 	}
 }

@@ -14,9 +14,12 @@ var formerCommands = map[string]string{
 	"reproduce ledger": "it is a command of its own, as in dmlx ledger --table 3 --verdict undecided",
 	"pretrain": "in a clone of the repository, go test ./dmlx/pretrain -run TestWeights -regen trains the weights " +
 		"that the small network starts from",
+	"data get": "dmlx data list has the address and the checksum of each archive: curl -C - -O URL fetches it, and tar " +
+		"or unzip unpacks it into the folder data",
 	"data info": "dmlx data list and verify tell of the published sets, dmlx train of a folder; fdupes and the like " +
 		"find images that are there twice",
 	"runs cancel": "scancel JOB cancels a job; its finished runs are kept",
+	"runs look":   "dmlx lab run opens the notebook that shows what a run finds, and what it misses",
 	"runs queue":  "squeue and sacct tell of the job whose number --on slurm printed",
 	"runs export": "a run is a folder of the store: copy it by rsync or tar",
 	"runs import": "copy the folders of runs into the store by rsync or tar, then check them by dmlx runs verify",

@@ -200,7 +200,7 @@ func TestJSONIsDescribed(t *testing.T) {
 	for _, args := range [][]string{
 		{"--version"}, {"doctor"}, train("1"), train("2"), train("1", "--rule", "euc/con/con"),
 		train("2", "--rule", "euc/con/con"), {"runs"}, {"runs", "list"}, {"runs", "show", "RUN"},
-		{"runs", "compare", "cos", "euc"}, {"runs", "look", "RUN"}, {"runs", "verify"},
+		{"runs", "compare", "cos", "euc"}, {"runs", "verify"},
 		{"runs", "remove", "RUN"},
 		{"reproduce", "table2", "--cached-only"},
 		{"reproduce", "table2", "--preset", "smoke", "--on", "slurm", "--dry-run"},

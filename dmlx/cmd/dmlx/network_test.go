@@ -44,10 +44,6 @@ func TestWhatIsContacted(t *testing.T) {
 		"runs verify":          {},
 		"train --preset smoke": {},
 		"weights get small":    {},
-		"data get cars":        {"ftp.cs.stanford.edu"},
-		"data get sop":         {"ftp.cs.stanford.edu"},
-		"data get cub":         {"data.caltech.edu:443"},
-		"data get inshop":      {},
 	} {
 		cmd := exec.CommandContext(t.Context(), program, strings.Fields(command)...)
 		cmd.Env, cmd.Dir = environ, dir

@@ -49,7 +49,7 @@ func TestStoresThatAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"runs"}, {"runs", "list"}, {"runs", "list", "--csv"}, {"runs", "show", "077c9a"},
-		{"runs", "look", "077c9a", "--out", filepath.Join(dir, "o")}, {"runs", "verify"}, {"runs", "remove", "077c9a"},
+		{"runs", "verify"}, {"runs", "remove", "077c9a"},
 		{"runs", "compare", "077c9a", "1f3b20"}, {"ledger"}, {"reproduce", "table2", "--cached-only"},
 		{"weights", "onnx", "077c9a", "--out", filepath.Join(dir, "n.onnx")}} {
 		code, _, stderr := invoke(t, append(args, "--store", filepath.Join(dir, "stroe"))...)
@@ -175,14 +175,13 @@ func TestStoppedCommands(t *testing.T) {
 	store := atWork(t)
 	t.Setenv("DMLX_STORE", store)
 	t.Setenv("DMLX_CACHE", t.TempDir())
-	cub, dir := dataFixture(t, "cub"), t.TempDir()
+	cub := dataFixture(t, "cub")
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	for _, args := range [][]string{
 		{"train", "--preset", "smoke"}, {"reproduce", "table2", "--preset", "smoke"},
 		{"reproduce", "table2", "--preset", "smoke", "--jobs", "2"},
 		{"data", "verify", "cub", "--root", cub},
-		{"data", "get", "cub", "--root", dir, "--url", "http://127.0.0.1:1/x"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(ctx, args, &stdout, &stderr)

@@ -16,17 +16,17 @@ import (
 func NewData(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "List, download and check the paper's data sets: CUB, CAR, SOP, In-shop",
-		Long: `List, download and check the paper's data sets: cub, cars, sop and inshop.
+		Short: "List and check the paper's data sets: CUB, CAR, SOP, In-shop",
+		Long: `List and check the paper's data sets: cub, cars, sop and inshop.
 
 They are in the folder data of the working directory, or in the folder that ` + datasets.DataEnv + ` or --root names.
 Each has a folder with its own name or its archive's name. Classes are split as in the paper: the first half is for
 training.`,
-		Example: "  dmlx data list\n  dmlx data get cub\n  dmlx data verify cub",
+		Example: "  dmlx data list\n  dmlx data verify cub",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	var root, address string
+	var root string
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List the data sets, their state on this machine and their sources",
@@ -41,18 +41,7 @@ training.`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return verifyData(a, cmd, args[0], root) },
 	}
-	get := &cobra.Command{
-		Use:   "get cub|cars|sop|inshop",
-		Short: "Download a data set and unpack it",
-		Long: `Download a data set from its publisher, check it and unpack it.
-
-If the command is stopped, the same command continues the download. The archive is removed when it is unpacked.`,
-		Example: "  dmlx data get cars",
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return getData(a, cmd, args[0], root, address) },
-	}
-	get.Flags().StringVar(&address, "url", "", "address of the archive (default: the publisher's)")
-	for _, sub := range []*cobra.Command{list, verify, get} {
+	for _, sub := range []*cobra.Command{list, verify} {
 		sub.Flags().StringVar(&root, "root", "",
 			"folder of the data sets, or of this one (default: "+datasets.DataEnv+", else data)")
 		cmd.AddCommand(sub)
@@ -99,7 +88,10 @@ func listData(a *cli.App, root string) error {
 		s := set{Source: source}
 		state, where := "missing", source.Page
 		if source.URL != "" {
-			where = "dmlx data get " + source.Alias
+			where = "curl -C - -O " + source.URL
+		}
+		if source.MD5 != "" {
+			where += ", MD5 " + source.MD5
 		}
 		dir, err := datasets.Find(source.Name, root)
 		var l *datasets.Listing
@@ -163,24 +155,3 @@ func verifyData(a *cli.App, cmd *cobra.Command, name, root string) error {
 	}
 	return differs
 }
-
-func getData(a *cli.App, cmd *cobra.Command, name, root, address string) error {
-	l, err := datasets.Get(cmd.Context(), name, datasets.GetOptions{Dir: root, URL: address, Note: a.Note,
-		Progress: func(what string, done, total int64) {
-			if total > 0 {
-				a.Line.Show("%s: %s of %s, %d %%", what, megabytes(done), megabytes(total), 100*done/total)
-			} else {
-				a.Line.Show("%s: %s", what, megabytes(done))
-			}
-		}})
-	a.Line.End()
-	if err != nil {
-		return err
-	}
-	if err := a.Print(map[string]any{"name": l.Name, "root": l.Root, "splits": splitCounts(l)}, dataText(l)); err != nil {
-		return err
-	}
-	return l.Complete()
-}
-
-func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }

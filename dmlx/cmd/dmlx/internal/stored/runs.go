@@ -95,7 +95,6 @@ if no run shall be trained.`,
 		"folder for tables, as Markdown, CSV, LaTeX and HTML, and pictures, as SVG, PDF and PNG")
 	cmd.AddCommand(
 		compare,
-		newLook(a),
 		newVerify(a),
 		newMake(a),
 		list,

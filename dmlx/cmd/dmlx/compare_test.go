@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestLookIntoRuns(t *testing.T) {
+func TestCompareRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -20,16 +20,11 @@ func TestLookIntoRuns(t *testing.T) {
 		}
 	}
 	out := t.TempDir()
-	look := object(t, "runs", "look", runs[2][:8], "--out", out, "--store", store)
-	if parts := look["parts"].(map[string]any); look["run"] != runs[2] ||
-		!strings.Contains(parts["neighbours"].(string), "queries") {
-		t.Errorf("look: %v", look)
-	}
 	onnx := filepath.Join(out, "net.onnx")
 	if v := object(t, "weights", "onnx", runs[2][:8], "--out", onnx, "--store", store); v["arch"] != "small" {
 		t.Errorf("weights onnx: %v", v)
 	}
-	files := append(look["files"].([]any), onnx)
+	files := []any{onnx}
 	compare := object(t, append([]string{"runs", "compare", "--out", out, "--store", store}, runs...)...)
 	files = append(files, compare["files"].([]any)...)
 	for _, f := range files {
@@ -37,8 +32,7 @@ func TestLookIntoRuns(t *testing.T) {
 			t.Errorf("%s: %v", f, err)
 		}
 	}
-	for _, name := range []string{"look-" + runs[2] + "-neighbours.svg", "look-" + runs[2] + "-neighbours.png",
-		"compare-curves.pdf", "compare-tests.tex"} {
+	for _, name := range []string{"compare-curves.pdf", "compare-tests.tex"} {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)
 		}
@@ -53,16 +47,9 @@ func TestLookIntoRuns(t *testing.T) {
 		t.Errorf("compare: %d\n%s", code, stdout)
 	}
 	file := filepath.Join(store, runs[2], "spec.json")
-	if code, stdout, stderr := invoke(t, "runs", "look", runs[2], "--out", file, "--store", store); code != exitFailed ||
+	if code, stdout, stderr := invoke(t, "runs", "compare", runs[0], runs[2], "--out", file, "--store",
+		store); code != exitFailed ||
 		stdout != "" || stderr != "dmlx: "+file+" cannot be a folder: "+file+" is a file\n" {
 		t.Errorf("into a file: code %d, %s %s", code, stdout, stderr)
-	}
-	if code, _, stderr = invoke(t, "runs", "look", "077c9ae1dfc0", "--store", store); code != 1 ||
-		!strings.Contains(stderr, "dmlx runs show 077c9ae1dfc0") {
-		t.Errorf("a bundled result: %d %s", code, stderr)
-	}
-	if code, _, stderr = invoke(t, "runs", "look", "zz", "--store", store); code != exitUsage ||
-		!strings.Contains(stderr, "no run") {
-		t.Errorf("no run: %d %s", code, stderr)
 	}
 }
