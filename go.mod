@@ -8,7 +8,6 @@ require (
 	github.com/edsrzf/mmap-go v1.2.0
 	github.com/gofrs/flock v0.13.0
 	github.com/gomlx/compute v0.1.6
-	github.com/gomlx/go-huggingface v0.4.1
 	github.com/gomlx/go-xla v0.4.5
 	github.com/gomlx/gomlx v0.28.8
 	github.com/janpfeifer/gonb v0.11.5

@@ -3,7 +3,6 @@
 package weights
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,14 +13,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomlx/go-huggingface/hub"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 )
 
@@ -44,8 +41,8 @@ func Read(a backbone.Arch, path string) (raw []byte, err error) {
 		err = missingFile(fmt.Sprintf("weights %q: no such file; use pretrained, random, or the path of a .safetensors or "+
 			".pth file", path))
 	default:
-		err = fmt.Errorf("no pretrained weights of %s: `dmlx weights get %s` downloads ImageNet weights to %s; "+
-			"or give --weights a .safetensors or .pth file of your own or %q", a, a, path, "random")
+		err = fmt.Errorf("no pretrained weights of %s: `curl -L --create-dirs -o '%s' %s` downloads ImageNet weights; "+
+			"or give --weights a .safetensors or .pth file of your own or %q", a, path, address(a), "random")
 	}
 	return raw, err
 }
@@ -91,57 +88,9 @@ func Path(a backbone.Arch) (string, error) {
 	return filepath.Join(dir, "weights", string(a)+".safetensors"), nil
 }
 
-// publishedWeights are the repositories of weights that are not part of the program: torchvision's IMAGENET1K_V1, as
-// timm publishes them on the Hugging Face hub.
-var publishedWeights = map[backbone.Arch]string{
-	backbone.ResNet18: "timm/resnet18.tv_in1k",
-	backbone.ResNet50: "timm/resnet50.tv_in1k",
-}
-
-// Fetch downloads the published weights of a network to [Path] and returns the path. It only checks a
-// file that exists. The download goes through the Hugging Face cache and resumes after an interruption.
-func Fetch(ctx context.Context, a backbone.Arch) (path string, err error) {
-	source, ok := publishedWeights[a]
-	if !ok {
-		return "", fmt.Errorf("no published weights of %s: only %s and %s have some", a, backbone.ResNet18, backbone.ResNet50)
-	}
-	path, err = Path(a)
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(path); err == nil {
-		_, err := readFor(path, a)
-		return path, err
-	}
-	repo := hub.New(source).WithProgressBar(false)
-	repo.Verbosity = 0
-	file, err := repo.DownloadFileCtx(ctx, "model.safetensors")
-	if err != nil {
-		return "", fmt.Errorf("%s cannot be downloaded (%w): put its model.safetensors at %s by other means",
-			source, errs.Error(err), path)
-	}
-	raw, err := readFor(file, a)
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return "", err
-	}
-	return path, durable.WriteFile(path, raw, 0o644)
-}
-
-// readFor reads a weight file and checks that it has all tensors of the network but those of the last layer.
-func readFor(path string, a backbone.Arch) (raw []byte, err error) {
-	raw, err = backbone.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	store := model.NewStore()
-	defer store.Finalize()
-	if _, err := backbone.DecodeWeights(raw, store, backbone.LoadOptions{Arch: a, WithoutHead: true}); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return raw, nil
+// address returns where torchvision's IMAGENET1K_V1 of a network are, as timm publishes them.
+func address(a backbone.Arch) string {
+	return fmt.Sprintf("https://huggingface.co/timm/%s.tv_in1k/resolve/main/model.safetensors", a)
 }
 
 // DigestOf returns the digest that identifies a weight file: the first 12 hexadecimal digits of its SHA-256.

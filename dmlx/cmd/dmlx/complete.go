@@ -65,7 +65,7 @@ func completeFlags(root *cobra.Command, a *cli.App) {
 	}
 	arguments := map[string]cobra.CompletionFunc{
 		"dmlx data verify": oneOf(published...),
-		"dmlx weights get": oneOf(backbone.Arches()...), "dmlx rule": rules, "dmlx runs show": run,
+		"dmlx rule":        rules, "dmlx runs show": run,
 		"dmlx runs compare": run, "dmlx runs remove": run, "dmlx runs verify": run,
 	}
 	var visit func(*cobra.Command)

@@ -44,7 +44,6 @@ func TestCompletions(t *testing.T) {
 		{[]string{"train", "--set", "rec"}, "recompute="},
 		{[]string{"reproduce", "figure"}, "figure1 figure4 figure5"},
 		{[]string{"data", "verify", ""}, "cub cars sop inshop"},
-		{[]string{"weights", "get", "resnet5"}, "resnet50"},
 		{[]string{"completion", ""}, "bash fish powershell zsh"},
 		{[]string{"help", "runs", "ver"}, "verify"},
 		{[]string{"runs", "show", ""}, ""},

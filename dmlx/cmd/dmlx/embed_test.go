@@ -232,7 +232,7 @@ func TestEmbed(t *testing.T) {
 		"is a folder":                append(base, "--out", dir),
 		"want a folder of JPEG":      append(base, "--images", out),
 		"or .txt, for names":         append(base, "--labels", filepath.Join(dir, "l.csv")),
-		"weights get resnet18":       {"embed", "--weights", "pretrained", "--images", images, "--out", out},
+		"huggingface.co/timm":        {"embed", "--weights", "pretrained", "--images", images, "--out", out},
 	} {
 		if code, _, stderr := invoke(t, bad...); !failed(code) || !strings.Contains(stderr, want) {
 			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)

@@ -43,7 +43,6 @@ func TestWhatIsContacted(t *testing.T) {
 		"runs list":            {},
 		"runs verify":          {},
 		"train --preset smoke": {},
-		"weights get small":    {},
 	} {
 		cmd := exec.CommandContext(t.Context(), program, strings.Fields(command)...)
 		cmd.Env, cmd.Dir = environ, dir

@@ -115,7 +115,6 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"train", "--dim", "0"}, "want a positive whole number"},
 		{exitUsage, []string{"train", "--set", "size=3"}, "image size is 3"},
 		{exitUsage, []string{"data", "verify", "cubb"}, "did you mean CUB?"},
-		{exitUsage, []string{"weights", "get", "resnet5"}, "did you mean resnet50?"},
 		{exitUsage, []string{"reproduce", "tabel2"}, "did you mean table2?"},
 		// What a file or a machine could make right has failed.
 		{exitFailed, []string{"train", "--data", "no/folder"}, "no folder no/folder"},

@@ -32,8 +32,8 @@ there are classes, F.labels.npy; a file --labels that ends in .txt gets the clas
 --features take them.
 
 The weights are a safetensors file or its index, or a checkpoint of torch.save (.pth, .ckpt), in which the network is
-found by torchvision's names under any prefix; or "pretrained": the published weights of --arch, which dmlx weights get
-downloads; or the ONNX file of a network (dmlx help onnx), of which the output is written as it is.
+found by torchvision's names under any prefix; or "pretrained": the published weights of --arch; or the ONNX file of a
+network (dmlx help onnx), of which the output is written as it is.
 
 --features gap writes the output of the average pooling. --features embedding writes the output of the file's linear
 layer "fc", scaled to length 1. The file's metadata tell how images are prepared; the checkpoints of dmlx train have

@@ -15,37 +15,19 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/heads"
-	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
-// NewWeights downloads pretrained weights and exports trained ones.
+// NewWeights exports trained weights and describes networks.
 func NewWeights(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "weights",
-		Short: "Download pretrained weights of ResNets, export trained networks to ONNX, and describe ONNX files",
-		Example: "  dmlx weights get resnet18\n" +
-			"  dmlx weights info net.onnx\n" +
+		Short: "Export trained networks to ONNX, and describe ONNX files",
+		Example: "  dmlx weights info net.onnx\n" +
 			"  dmlx weights onnx 077c9a --out net.onnx",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(&cobra.Command{
-		Use:     "get ARCH",
-		Short:   "Download torchvision's ImageNet weights (V1) of resnet18 or resnet50 from the Hugging Face hub",
-		Example: "  dmlx weights get resnet50",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			arch, err := backbone.ParseArch(args[0])
-			if err != nil {
-				return cli.Usage(err)
-			}
-			path, err := weights.Fetch(cmd.Context(), arch)
-			if err != nil {
-				return err
-			}
-			return a.Print(map[string]any{"arch": arch, "path": path}, fmt.Sprintf("%s: %s", arch, path))
-		},
-	}, newWeightsONNX(a), newWeightsPEFT(a), newWeightsInfo(a))
+	cmd.AddCommand(newWeightsONNX(a), newWeightsPEFT(a), newWeightsInfo(a))
 	return cmd
 }
 
