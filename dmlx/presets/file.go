@@ -208,44 +208,20 @@ func loaded(file string, read func(path string) ([]byte, error)) (Preset, error)
 // Limits of a preset's file: its size in bytes, and the parts of a key and the brackets within each other, for each of
 // which the library keeps the whole path.
 const (
-	maxFile  = 1 << 18
-	maxParts = 8
+	maxFile               = 1 << 18
+	maxParts, maxBrackets = 256, 256
 )
 
-// checkDepth returns an error if a key of a TOML text has more than maxParts parts, or brackets are deeper.
+// checkDepth returns an error if a line of a TOML text has more than maxParts dots, as a key with so many parts has, or
+// the text more than maxBrackets brackets, more than which cannot be in each other.
 func checkDepth(text string) error {
-	depth, dots, line := 0, 0, 1
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '"', '\'': // A string, which may be one of several lines.
-			end := text[i : i+1]
-			if strings.HasPrefix(text[i:], strings.Repeat(end, 3)) {
-				end = strings.Repeat(end, 3)
-			}
-			for i += len(end); i < len(text) && !strings.HasPrefix(text[i:], end); i++ {
-				if c == '"' && text[i] == '\\' {
-					i++
-				}
-				if i < len(text) && text[i] == '\n' {
-					line++
-				}
-			}
-			i += len(end) - 1
-		case '#':
-			i += len(text[i:]) - len(strings.TrimLeftFunc(text[i:], func(r rune) bool { return r != '\n' })) - 1
-		case '\n':
-			line, dots = line+1, 0
-		case '=', ',':
-			dots = 0
-		case '.':
-			dots++
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth--
-		}
-		if depth > maxParts || dots >= maxParts {
-			return fmt.Errorf("line %d: a key of more than %d parts, or brackets deeper than that", line, maxParts)
+	if strings.Count(text, "[")+strings.Count(text, "{") > maxBrackets {
+		return fmt.Errorf("more than %d brackets", maxBrackets)
+	}
+	number := 0
+	for line := range strings.Lines(text) {
+		if number++; strings.Count(line, ".") > maxParts {
+			return fmt.Errorf("line %d: more than %d dots", number, maxParts)
 		}
 	}
 	return nil

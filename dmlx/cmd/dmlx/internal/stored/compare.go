@@ -1,25 +1,21 @@
 package stored
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// PrintComparison prints the settings of runs side by side, and the report on them, with its pictures if out names a
-// folder. head, if not nil, adds to the JSON and returns a line that comes before the text.
+// PrintComparison prints the report on runs, with its pictures if out names a folder. head, if not nil, adds to the JSON and returns a line that comes before the text.
 func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, out string,
 	now *runs.Spec, head func(v map[string]any) string) error {
 	groups := runs.SameButSeed(results)
@@ -34,9 +30,6 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results
 	if references != nil {
 		v["references"] = references
 		body += HeadsText(groups)
-	}
-	if len(results) <= mostColumns {
-		body += sideBySide(results)
 	}
 	c := inspect.CompareResults(store, results)
 	c.References = references
@@ -62,57 +55,6 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results
 		body += words[p.Name]
 	}
 	return a.Print(v, body+cli.FilesText(files))
-}
-
-// mostColumns is the number of runs that stand side by side; of more only the groups are shown.
-const mostColumns = 8
-
-// settings returns the settings of a run by their names, which it adds to a list in the order of the canonical spec.
-func settings(s runs.Spec, names *[]string) map[string]string {
-	values := make(map[string]string)
-	d := json.NewDecoder(bytes.NewReader(s.Canonical()))
-	for _, err := d.Token(); err == nil && d.More(); {
-		var key, value json.Token
-		key, _ = d.Token()
-		value, err = d.Token()
-		name := strings.NewReplacer("_", " ", "piece", "micro-batch").Replace(fmt.Sprint(key))
-		*names, values[name] = runs.AddNew(*names, name), fmt.Sprint(value)
-	}
-	return values
-}
-
-// sideBySide returns runs as a table with a column each, and the settings of their specs that differ.
-func sideBySide(results []*runs.Result) string {
-	type result = *runs.Result
-	var rows, names []string
-	row := func(name string, always bool, of func(result) string) {
-		differ := always
-		for _, r := range results[1:] {
-			differ = differ || of(r) != of(results[0])
-		}
-		if !differ {
-			return
-		}
-		for _, r := range results {
-			name += "\t" + cmp.Or(of(r), "–")
-		}
-		rows = append(rows, name)
-	}
-	row("run", true, func(r result) string { return r.Hash })
-	row("rule or loss", false, func(r result) string { return r.Spec.Objective.String() })
-	values := make(map[result]map[string]string)
-	for _, r := range results {
-		values[r] = settings(r.Spec, &names)
-	}
-	for _, name := range names {
-		if !slices.Contains([]string{"rule", "loss", "miner", "exchange"}, name) { // They are above.
-			row(name, false, func(r result) string { return values[r][name] })
-		}
-	}
-	row("backend", false, func(r result) string { return r.BackendText() })
-	row("diverged", false, func(r result) string { return r.Diverged })
-	row("seconds", true, func(r result) string { return fmt.Sprintf("%.1f", r.Seconds) })
-	return text.Table(rows...)
 }
 
 // References measures what the features of runs reach without training, and whitened: features that were given, or

@@ -65,8 +65,8 @@ setting.`,
 		Use:     "compare RUN RUN…",
 		Short:   "Compare runs: their specs, results and, over seeds, the significance of differences",
 		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/",
-		Long: `Show runs side by side, with the parts of their specs that differ. Runs that differ only in their seed form a
-group. The difference of two groups is tested over seeds, paired if both have the same seeds. --out writes the measures,
+		Long: `Show the measures of runs, under names that say what differs. Runs that differ only in their seed form a group.
+The difference of two groups is tested over seeds, paired if both have the same seeds. --out writes the measures,
 tests and curves, and the difference of the triplet densities on the triplet diagram.
 
 RUN is the name of a run, or its first digits. To compare rules and losses, give them to dmlx train, with --cached-only
