@@ -119,7 +119,7 @@ func TestReadersAreListed(t *testing.T) {
 		name, _ := filepath.Rel(root, path)
 		name = filepath.ToSlash(name)
 		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && name != "." || d.Name() == "testdata" ||
-			d.Name() == "fixtures" || d.Name() == "slurmtest") {
+			d.Name() == "fixtures") {
 			return fs.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

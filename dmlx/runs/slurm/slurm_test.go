@@ -23,7 +23,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/runs/slurm/slurmtest"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -151,8 +150,8 @@ func sameAsUndisturbed(t *testing.T, store *runs.Store) {
 }
 
 // startCluster starts the test's Slurm when the first test wants it, and leads Slurm's commands to it.
-var startCluster = sync.OnceValues(func() (*slurmtest.Cluster, error) {
-	c, err := slurmtest.Start()
+var startCluster = sync.OnceValues(func() (*slurmCluster, error) {
+	c, err := startSlurm()
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +159,7 @@ var startCluster = sync.OnceValues(func() (*slurmtest.Cluster, error) {
 	return c, os.Setenv("SLURM_CONF", c.Conf())
 })
 
-var cluster *slurmtest.Cluster // The one that has started.
+var cluster *slurmCluster // The one that has started.
 
 // withSlurm gives a test a real Slurm and a store.
 func withSlurm(t *testing.T) *runs.Store {
@@ -168,7 +167,7 @@ func withSlurm(t *testing.T) *runs.Store {
 	if testing.Short() {
 		t.Skip("starts a Slurm")
 	}
-	if _, err := startCluster(); errors.Is(err, slurmtest.ErrNone) {
+	if _, err := startCluster(); errors.Is(err, errNoSlurm) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
