@@ -35,64 +35,6 @@ func TestMSWeights(t *testing.T) {
 	}
 }
 
-// On the circle a gradient's parts can be checked by hand.
-func TestParallelLength(t *testing.T) {
-	for _, c := range []struct {
-		direction     string
-		member        Member
-		sap, san, spn float64
-		want          float64
-	}{
-		{"euc", PositiveMember, 0.5, 0, 0, 0.5}, // The chord of 60° meets the radius at 60°.
-		{"cos", PositiveMember, 0.5, 0, 0, -0.5},
-		{"euc", NegativeMember, 0, 0.5, 0, -0.5},
-		{"cos", NegativeMember, 0, 0.5, 0, 0.5},
-		{"euc-orth", PositiveMember, 0.5, 0, 0, 0.5},
-		// Anchor and positive at ±60° of the negative: the gradient lies on the line through it.
-		{"cos-orth", NegativeMember, -0.5, 0.5, 0.5, 1},
-		{"euc-orth", NegativeMember, -0.5, 0.5, 0.5, -1},
-		// Anchor 0°, positive 90°, negative −90° on a circle: f_a−f_p points to −45°, the gradient to 45°.
-		{"cos-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
-		{"euc-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
-	} {
-		if got := ParallelLength(c.direction, c.member, c.sap, c.san, c.spn); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-	if got := ParallelLength("cir", NegativeMember, 0, 0, 0); !math.IsNaN(got) {
-		t.Errorf("no direction has the length %v", got)
-	}
-}
-
-func TestProjectionLengths(t *testing.T) {
-	var measured []Projected
-	add := func(direction string, member Member, sap, san, spn float64) {
-		l := ParallelLength(direction, member, sap, san, spn)
-		measured = append(measured, Projected{direction, member, sap, san, spn, l, PerpendicularLength(l)})
-	}
-	for i := range 9 {
-		s := math.Cos(math.Pi * (float64(i) + 0.5) / 9)
-		for _, direction := range []string{"euc", "cos"} {
-			add(direction, PositiveMember, s, s, s)
-			add(direction, NegativeMember, s, s, s)
-			for _, sap := range []float64{0, 0.8} {
-				add(direction+"-orth", NegativeMember, sap, s*math.Sqrt((1+sap)/2), s*math.Sqrt((1+sap)/2))
-			}
-		}
-	}
-	f, err := ProjectionLengths(measured)
-	checkGolden(t, "projectionlengths", f, err)
-	measured[0].Sap = 1.5
-	if _, err := ProjectionLengths(measured); err == nil {
-		t.Error("a similarity of 1.5 was drawn")
-	}
-	if f, err := ProjectionLengths(nil); err != nil {
-		t.Error(err)
-	} else if _, err := Bytes(f, "svg"); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestInstability(t *testing.T) {
 	set := func(data string, growth float64) NormPanel {
 		p := NormPanel{Data: data}

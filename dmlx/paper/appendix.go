@@ -41,7 +41,6 @@ func appendix(ctx context.Context, q report.Request) (*Report, error) {
 		{"instability", func() (figures.Output, error) {
 			return figures.Instability(formulas.BatchesProvenance(sets), panels...)
 		}},
-		{"projections", func() (figures.Output, error) { return formulas.Projections(b, 17) }},
 		{"projection-errors", func() (figures.Output, error) {
 			t, _, err := formulas.ProjectionErrors(b, 10*points)
 			return t, err

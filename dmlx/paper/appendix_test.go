@@ -23,7 +23,7 @@ func TestAppendix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"", "published", "instability", "projections", "projection-errors"} {
+	for _, name := range []string{"", "published", "instability", "projection-errors"} {
 		of := r.Part(name)
 		if _, err := figures.Bytes(of, of.Formats()[0]); err != nil {
 			t.Errorf("%q: %v", name, err)

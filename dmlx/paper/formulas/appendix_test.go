@@ -7,7 +7,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/figures"
 )
 
 // The probe batch has exactly the ΔS that it is asked for: the op's weights on it are the closed forms.
@@ -61,37 +60,12 @@ func TestRelativeWeights(t *testing.T) {
 	}
 }
 
-// The op's gradients have the lengths that the appendix derives, and those that it does not.
+// The op's gradients have the lengths that the appendix derives, and those that it does not, where S_pn counts.
 func TestProjections(t *testing.T) {
 	b, err := backend.Go()
 	if err != nil {
 		t.Fatal(err)
 	}
-	measured, err := projections(b, 33)
-	if err != nil {
-		t.Fatal(err)
-	}
-	curves := make(map[string]int)
-	for _, l := range measured {
-		curves[l.Direction+string(l.Member)]++
-		want := figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)
-		// Where anchor and negative, or what a projection leaves, are near, single precision has fewer digits.
-		rounding := 1e-6 / min(1, math.Sqrt(max(2-2*l.Sap, 1e-4)), math.Sqrt(max(2-2*l.San, 1e-4)))
-		if projected := strings.HasSuffix(l.Direction, "-orth"); projected {
-			rounding = 1e-4
-		}
-		if math.Abs(l.Parallel-want) > rounding ||
-			math.Abs(l.Perpendicular-figures.PerpendicularLength(want)) > max(rounding, 2e-3*rounding/1e-6) {
-			t.Errorf("%+v, want %v along d_∥", l, want)
-		}
-	}
-	for curve, points := range map[string]int{"eucp": 33, "cosn": 33, "euc-orthn": 66, "cos-orthn": 66,
-		"cos-orthp": 0} {
-		if curves[curve] != points {
-			t.Errorf("%s: %d points, want %d", curve, curves[curve], points)
-		}
-	}
-	// In general position too, and S_pn counts.
 	for _, direction := range projectedDirections {
 		lengths, err := ProjectedLengths(b, anyTriplets(200, projectedDim), direction)
 		if err != nil {
@@ -103,11 +77,11 @@ func TestProjections(t *testing.T) {
 				continue
 			}
 			n++
-			worst = max(worst, math.Abs(l.Parallel-figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)))
-			if math.IsNaN(figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.San)) {
+			worst = max(worst, math.Abs(l.Parallel-ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)))
+			if math.IsNaN(ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.San)) {
 				continue // No triplet has these similarities.
 			}
-			without = max(without, math.Abs(l.Parallel-figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.San)))
+			without = max(without, math.Abs(l.Parallel-ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.San)))
 		}
 		if n < 200 || worst > 1e-4 {
 			t.Errorf("%s: off by %v over %d", direction.Name, worst, n)
@@ -115,5 +89,34 @@ func TestProjections(t *testing.T) {
 		if projected := strings.HasSuffix(direction.Name, "-orth"); projected != (without > 0.1) {
 			t.Errorf("%s: without S_pn off by %v", direction.Name, without)
 		}
+	}
+}
+
+// On the circle a gradient's parts can be checked by hand.
+func TestParallelLength(t *testing.T) {
+	for _, c := range []struct {
+		direction     string
+		member        Member
+		sap, san, spn float64
+		want          float64
+	}{
+		{"euc", PositiveMember, 0.5, 0, 0, 0.5}, // The chord of 60° meets the radius at 60°.
+		{"cos", PositiveMember, 0.5, 0, 0, -0.5},
+		{"euc", NegativeMember, 0, 0.5, 0, -0.5},
+		{"cos", NegativeMember, 0, 0.5, 0, 0.5},
+		{"euc-orth", PositiveMember, 0.5, 0, 0, 0.5},
+		// Anchor and positive at ±60° of the negative: the gradient lies on the line through it.
+		{"cos-orth", NegativeMember, -0.5, 0.5, 0.5, 1},
+		{"euc-orth", NegativeMember, -0.5, 0.5, 0.5, -1},
+		// Anchor 0°, positive 90°, negative −90° on a circle: f_a−f_p points to −45°, the gradient to 45°.
+		{"cos-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
+		{"euc-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
+	} {
+		if got := ParallelLength(c.direction, c.member, c.sap, c.san, c.spn); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if got := ParallelLength("cir", NegativeMember, 0, 0, 0); !math.IsNaN(got) {
+		t.Errorf("no direction has the length %v", got)
 	}
 }

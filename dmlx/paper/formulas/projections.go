@@ -12,6 +12,62 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
+// Member is the member of a triplet at which a gradient acts, in the paper's index.
+type Member string
+
+// The members whose gradient has only one part.
+const (
+	PositiveMember Member = "p"
+	NegativeMember Member = "n"
+)
+
+// Projected is a measurement of a unit gradient at a member of a triplet: its signed length along d_∥, which is the
+// member's own embedding, and its length along d_⊥, which is orthogonal to it, with the triplet's similarities.
+type Projected struct {
+	Direction               string // euc, cos, euc-orth, cos-orth.
+	Member                  Member
+	Sap, San, Spn           float64
+	Parallel, Perpendicular float64
+}
+
+// ParallelLength returns e·f, the length along d_∥ of a direction's unit gradient at a member, from the triplet's
+// similarities. For euc and cos it follows the paper's appendix, except that the negative of cos has S_an where the
+// paper prints S_ap:
+//
+//	euc  at p: (1−S_ap)/√(2−2S_ap) = √((1−S_ap)/2)    at n: −√((1−S_an)/2)
+//	cos  at p: −S_ap                                   at n: S_an
+//
+// The appendix leaves out the orthogonal directions. They are the same at p, and at n, with
+// q = 1−S_ap−S_an+S_pn = (f_a−f_n)·(f_a−f_p):
+//
+//	euc-orth: (S_an−1 − q(S_an−S_pn)/(2−2S_ap)) / √(2−2S_an − q²/(2−2S_ap))
+//	cos-orth: (S_an+S_pn) / √(2+2S_ap)
+//
+// It returns NaN for an unknown direction, and where a difference or a projection of length zero leaves the direction
+// undefined. [PerpendicularLength] is the length along d_⊥.
+func ParallelLength(direction string, member Member, sap, san, spn float64) float64 {
+	if member == PositiveMember {
+		switch direction {
+		case "euc", "euc-orth":
+			return (1 - sap) / math.Sqrt(2-2*sap)
+		case "cos", "cos-orth":
+			return -sap
+		}
+	}
+	q := 1 - sap - san + spn
+	switch direction {
+	case "euc":
+		return (san - 1) / math.Sqrt(2-2*san)
+	case "cos":
+		return san
+	case "euc-orth":
+		return (san - 1 - q*(san-spn)/(2-2*sap)) / math.Sqrt(2-2*san-q*q/(2-2*sap))
+	case "cos-orth":
+		return (san + spn) / math.Sqrt(2+2*sap)
+	}
+	return math.NaN()
+}
+
 // separate returns a batch of triplets that share no image: rows 3k, 3k+1 and 3k+2 are anchor, positive and negative of
 // triplet k, so that the gradient at a positive or a negative has one part.
 type separate struct{ dissect.Embeddings }
@@ -72,37 +128,6 @@ func turned(a, b []float64, cosine float64) []float64 {
 	return out
 }
 
-// evenly returns cosine i of n over (−1, 1), in equal steps of the angle, without the ends.
-func evenly(i, n int) float64 { return math.Cos(math.Pi * (float64(i) + 0.5) / float64(n)) }
-
-// pairsOverS returns n triplets with S_ap = S_an from 1 to −1, for the directions that depend on one pair.
-func pairsOverS(n, dim int) dissect.Embeddings {
-	var s separate
-	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range n {
-		a, u, v := orthonormal(rng, dim)
-		s.add(a, turned(a, u, evenly(i, n)), turned(a, v, evenly(i, n)))
-	}
-	return s.Embeddings
-}
-
-// betweenOverS returns n triplets with the given S_ap whose negatives are as near to the positive as to the anchor.
-// S_an = S_pn falls from the largest possible value to the smallest, ±√((1+S_ap)/2).
-func betweenOverS(n, dim int, sap float64) dissect.Embeddings {
-	var s separate
-	rng := rand.New(rand.NewPCG(3, 4))
-	half := math.Sqrt((1 + sap) / 2) // The cosine of half the angle between anchor and positive.
-	for i := range n {
-		b, u, v := orthonormal(rng, dim) // b is the bisector.
-		minus := turned(b, u, half)
-		for k := range minus {
-			minus[k] = 2*half*b[k] - minus[k] // The mirror image of the anchor.
-		}
-		s.add(turned(b, u, half), minus, turned(b, v, evenly(i, n)))
-	}
-	return s.Embeddings
-}
-
 // anyTriplets returns n triplets in general position, near and far.
 func anyTriplets(n, dim int) dissect.Embeddings {
 	var s separate
@@ -118,7 +143,7 @@ func anyTriplets(n, dim int) dissect.Embeddings {
 // ProjectedLengths projects the unit gradients at the positives and negatives of separate triplets on the member's own
 // embedding and on its orthogonal complement. It leaves out members without a gradient. The gradients are the op's; the
 // sums are in double precision.
-func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Direction) ([]figures.Projected, error) {
+func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Direction) ([]Projected, error) {
 	d, err := dissect.Rule(b, e, dmlx.Rule{Direction: direction})
 	if err != nil {
 		return nil, err
@@ -130,14 +155,14 @@ func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Di
 		}
 		return out
 	}
-	var out []figures.Projected
+	var out []Projected
 	for _, t := range d.Triplets {
 		positive, negative := row(d.F, t.Positive), row(d.F, t.Negative)
 		for _, m := range []struct {
-			name figures.Member
+			name Member
 			row  int
 			own  []float64
-		}{{figures.PositiveMember, t.Positive, positive}, {figures.NegativeMember, t.Negative, negative}} {
+		}{{PositiveMember, t.Positive, positive}, {NegativeMember, t.Negative, negative}} {
 			g := row(d.G, m.row)
 			length := math.Sqrt(dotProduct(g, g))
 			if length == 0 {
@@ -149,7 +174,7 @@ func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Di
 				r := g[k] - along/square*m.own[k]
 				rest += r * r
 			}
-			out = append(out, figures.Projected{Direction: direction.Name, Member: m.name,
+			out = append(out, Projected{Direction: direction.Name, Member: m.name,
 				Sap: dotProduct(row(d.F, t.Anchor), positive), San: dotProduct(row(d.F, t.Anchor), negative),
 				Spn:      dotProduct(positive, negative),
 				Parallel: along / math.Sqrt(square) / length, Perpendicular: math.Sqrt(rest) / length})
@@ -162,51 +187,7 @@ func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Di
 var projectedDirections = []dmlx.Direction{dmlx.DirectionEuc, dmlx.DirectionCos, dmlx.DirectionEucOrth,
 	dmlx.DirectionCosOrth}
 
-// The S_ap at which the orthogonal directions are drawn.
-var projectedAt = []float64{0.8, 0}
-
 const projectedDim = 16
-
-// Projections draws the parts of the op's gradients along d_∥ and d_⊥, at the positive and the negative, for all
-// directions, over the closed forms. points is the number of measured points of a curve.
-func Projections(b compute.Backend, points int) (*figures.Figure, error) {
-	measured, err := projections(b, points)
-	if err != nil {
-		return nil, err
-	}
-	f, err := figures.ProjectionLengths(measured)
-	if err == nil {
-		f.Provenance = fmt.Sprintf("lines: closed forms · points: the op's gradients, %d dimensions, float32, Go backend",
-			projectedDim)
-	}
-	return f, err
-}
-
-func projections(b compute.Backend, points int) ([]figures.Projected, error) {
-	var out []figures.Projected
-	for _, direction := range projectedDirections {
-		batches := []dissect.Embeddings{pairsOverS(points, projectedDim)}
-		projected := direction.Name == dmlx.DirectionEucOrth.Name || direction.Name == dmlx.DirectionCosOrth.Name
-		if projected {
-			batches = nil
-			for _, sap := range projectedAt {
-				batches = append(batches, betweenOverS(points, projectedDim, sap))
-			}
-		}
-		for _, e := range batches {
-			lengths, err := ProjectedLengths(b, e, direction)
-			if err != nil {
-				return nil, err
-			}
-			for _, l := range lengths {
-				if !projected || l.Member == figures.NegativeMember {
-					out = append(out, l)
-				}
-			}
-		}
-	}
-	return out, nil
-}
 
 // ProjectionErrors compares the op with the closed forms on triplets in general position: a row for each direction and
 // member with the largest difference along d_∥ and along d_⊥. worst is the largest of all.
@@ -226,13 +207,13 @@ func ProjectionErrors(b compute.Backend, triplets int) (t *figures.Table, worst 
 		if err != nil {
 			return nil, 0, err
 		}
-		for _, member := range []figures.Member{figures.PositiveMember, figures.NegativeMember} {
+		for _, member := range []Member{PositiveMember, NegativeMember} {
 			parallel, perpendicular, count := 0.0, 0.0, 0
 			for _, l := range lengths {
 				if l.Member != member || !distinct(l) {
 					continue
 				}
-				want := figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)
+				want := ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)
 				parallel = max(parallel, math.Abs(l.Parallel-want))
 				// √(1−l²) has no digits left at |l| = 1, so lengths are compared by their squares.
 				perpendicular = max(perpendicular, math.Abs(l.Perpendicular*l.Perpendicular-(1-want*want)))
@@ -247,7 +228,7 @@ func ProjectionErrors(b compute.Backend, triplets int) (t *figures.Table, worst 
 }
 
 // distinct tells whether a triplet's members and projections are far enough apart to compare.
-func distinct(l figures.Projected) bool {
+func distinct(l Projected) bool {
 	const near = 0.1
 	q := 1 - l.Sap - l.San + l.Spn
 	ap, an := 2-2*l.Sap, 2-2*l.San
