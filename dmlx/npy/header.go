@@ -1,8 +1,8 @@
 package npy
 
 import (
-	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -14,115 +14,51 @@ type header struct {
 	shape   []int
 }
 
-// parser reads the Python literal that a header is, from left to right.
-type parser struct{ text string }
+// headerEntry is a key and its value: a text without escapes, a truth, or a tuple of numbers from 0.
+const headerEntry = `\s*(?:'(\w+)'|"(\w+)")\s*:\s*(?:'([^'\\\n\r\x00]*)'|"([^"\\\n\r\x00]*)"|(True|False)|` +
+	`(\(\s*(?:(?:0|[1-9]\d*)\s*,\s*)*(?:0|[1-9]\d*)?\s*\)))\s*`
 
-// parseHeader reads a header: a dictionary of exactly the keys descr, fortran_order and shape, in any order.
-func parseHeader(text string) (header, error) {
-	h, p := header{}, &parser{text}
-	read := map[string]func() error{
-		"descr":         func() (err error) { h.descr, err = p.str(); return err },
-		"fortran_order": func() (err error) { h.fortran, err = p.boolean(); return err },
-		"shape":         func() (err error) { h.shape, err = p.tuple(); return err },
+var (
+	headerEntries = regexp.MustCompile(headerEntry)
+	headerText    = regexp.MustCompile(`^\s*\{` + headerEntry + `(?:,` + headerEntry + `){2},?\s*\}\s*$`)
+)
+
+// parseHeader reads a header: a Python dictionary of exactly the keys descr, fortran_order and shape, in any order.
+func parseHeader(text string) (h header, err error) {
+	fail := fmt.Errorf("its header is %.100q, want {'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", text)
+	if !headerText.MatchString(text) {
+		return h, fail
 	}
-	if !p.skip("{") {
-		return h, p.want("{")
+	read := make(map[string]bool) // Keys with a value of their kind.
+	for _, m := range headerEntries.FindAllStringSubmatch(text, -1) {
+		key, truth, tuple := m[1]+m[2], m[5], m[6]
+		switch {
+		case key == "descr" && truth == "" && tuple == "":
+			h.descr = m[3] + m[4]
+		case key == "fortran_order" && truth != "":
+			h.fortran = truth == "True"
+		case key == "shape" && tuple != "":
+			h.shape = []int{}
+			for _, digits := range strings.FieldsFunc(tuple, func(r rune) bool { return r < '0' || r > '9' }) {
+				d, err := strconv.Atoi(digits)
+				if err != nil {
+					return h, fail
+				}
+				h.shape = append(h.shape, d)
+			}
+			if len(h.shape) == 1 && !strings.Contains(tuple, ",") { // A number in brackets.
+				return h, fail
+			}
+		default:
+			return h, fail
+		}
+		read[key] = true
 	}
-	for !p.skip("}") {
-		key, err := p.str()
-		if err != nil {
-			return h, err
-		}
-		value := read[key]
-		if value == nil {
-			return h, fmt.Errorf("key %q, unknown or twice; want descr, fortran_order and shape once each", key)
-		}
-		delete(read, key)
-		if !p.skip(":") {
-			return h, p.want(":")
-		}
-		if err := value(); err != nil {
-			return h, err
-		}
-		if !p.skip(",") && !strings.HasPrefix(p.text, "}") {
-			return h, p.want(", or }")
-		}
+	if len(read) < 3 { // One is there twice.
+		return h, fail
 	}
-	if len(read) > 0 {
-		return h, errors.New("a key is missing; want descr, fortran_order and shape")
-	}
-	if p.skip(""); p.text != "" {
-		return h, p.want("nothing")
+	if len(h.shape) > maxDims {
+		return h, fmt.Errorf("more than %d dimensions", maxDims)
 	}
 	return h, nil
-}
-
-// skip drops space and then a token, and space behind it. It tells whether the token was there.
-func (p *parser) skip(token string) bool {
-	const space = " \t\n\r"
-	p.text = strings.TrimLeft(p.text, space)
-	rest, ok := strings.CutPrefix(p.text, token)
-	if ok {
-		p.text = strings.TrimLeft(rest, space)
-	}
-	return ok
-}
-
-// want is the error for a text that does not go on as it should.
-func (p *parser) want(token string) error {
-	return fmt.Errorf("want %s at %.20q", token, p.text)
-}
-
-// str reads a string in quotes, without escapes.
-func (p *parser) str() (string, error) {
-	for _, quote := range []string{"'", `"`} {
-		if !strings.HasPrefix(p.text, quote) {
-			continue
-		}
-		s, rest, ok := strings.Cut(p.text[1:], quote)
-		if !ok || strings.ContainsAny(s, "\\\n\r\x00") {
-			break
-		}
-		p.text = rest
-		return s, nil
-	}
-	return "", p.want("a string in quotes")
-}
-
-func (p *parser) boolean() (bool, error) {
-	switch {
-	case p.skip("True"):
-		return true, nil
-	case p.skip("False"):
-		return false, nil
-	}
-	return false, p.want("True or False")
-}
-
-// tuple reads a tuple of numbers from 0; one of a single number ends with a comma.
-func (p *parser) tuple() ([]int, error) {
-	if !p.skip("(") {
-		return nil, p.want("(")
-	}
-	shape, comma := []int{}, true
-	for !strings.HasPrefix(p.text, ")") {
-		if !comma {
-			return nil, p.want(", or )")
-		}
-		end := len(p.text) - len(strings.TrimLeft(p.text, "0123456789"))
-		d, err := strconv.Atoi(p.text[:end])
-		if err != nil || end > 1 && p.text[0] == '0' {
-			return nil, p.want("a dimension")
-		}
-		if shape = append(shape, d); len(shape) > maxDims {
-			return nil, fmt.Errorf("more than %d dimensions", maxDims)
-		}
-		p.text = p.text[end:]
-		comma = p.skip(",")
-	}
-	if len(shape) == 1 && !comma {
-		return nil, p.want(", behind the only dimension")
-	}
-	p.skip(")")
-	return shape, nil
 }
