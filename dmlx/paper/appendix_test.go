@@ -29,7 +29,7 @@ func TestAppendix(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if len(r.Parts) != 5 {
+	if len(r.Parts) != 4 {
 		t.Errorf("%d parts without runs", len(r.Parts))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
