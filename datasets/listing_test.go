@@ -213,7 +213,8 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 		want       []string
 	}{
 		{"nothing", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011") },
-			[]string{"the data set CUB is not in the folder", "curl -C - -O https://", "CUB_200_2011.tgz", "vision.caltech.edu"}},
+			[]string{"the data set CUB is not in the folder", "curl -C - -O https://", "CUB_200_2011.tgz",
+				"vision.caltech.edu"}},
 		{"of 2010", "cub", func(t *testing.T, dir string) {
 			remove(t, dir, "CUB_200_2011")
 			write(t, dir, "lists/files.txt", "001.Black_footed_Albatross/x.jpg\n")

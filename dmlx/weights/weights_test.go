@@ -35,7 +35,8 @@ func TestPretrained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), "https://huggingface.co/timm/resnet18.tv_in1k/") {
+	if err := spec.Validate(); err == nil ||
+		!strings.Contains(err.Error(), "https://huggingface.co/timm/resnet18.tv_in1k/") {
 		t.Errorf("without weights: %v", err)
 	}
 	path, err := weights.Path(backbone.ResNet18)

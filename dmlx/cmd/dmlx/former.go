@@ -29,7 +29,7 @@ var formerCommands = map[string]string{
 		"measures this machine",
 	"train steps": "in a clone of the repository, DMLX_TEST_STEPS=1 with the tests of ./dmlx/train takes steps on " +
 		"given batches",
-	"weights get":    "dmlx train --arch resnet18 names the address of torchvision's ImageNet weights, and where they belong",
+	"weights get":    "dmlx train --arch resnet18 names the address of ImageNet weights, and where they belong",
 	"gallery export": "numpy.load reads rows.npy of an index, float32 [N, D], for FAISS and hnswlib",
 }
 

@@ -18,7 +18,8 @@ var slurmScript []byte
 // errNoSlurm is that of a machine on which no Slurm can be started: a test is skipped for it.
 var errNoSlurm = errors.New("no Slurm can be started here")
 
-// slurmCluster is a real Slurm that runs on this machine, for tests: a controller and a node of their own. Its commands find it where SLURM_CONF is its Conf.
+// slurmCluster is a real Slurm that runs on this machine, for tests: a controller and a node of their own. Its commands
+// find it where SLURM_CONF is its Conf.
 type slurmCluster struct {
 	// Hidden is a folder that the node does not see; "" if that cannot be made here.
 	Hidden string
