@@ -15,8 +15,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// PrintComparison prints the report on runs, with its pictures if out names a folder. head, if not nil, adds to the JSON
-// and returns a line that comes before the text.
+// PrintComparison prints the report on runs, with its pictures if out names a folder. head, if not nil, adds to the
+// JSON and returns a line that comes before the text.
 func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, out string,
 	now *runs.Spec, head func(v map[string]any) string) error {
 	groups := runs.SameButSeed(results)
