@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// Guess is a question that a reader answers before [Ask] shows a result: by an order of Items, what has most first, or by a
-// curve over X.
+// Guess is a question that a reader answers before [Ask] shows a result: by an order of Items, what has most first, or
+// by a curve over X.
 type Guess struct {
 	Question string `json:"question"` // With symbols as S_{ap}.
 	// Items are names in the order in which they are asked, which should not be the answer; or X are the places, rising,

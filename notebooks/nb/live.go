@@ -36,8 +36,9 @@ func liveScript(state string) string {
 	return fmt.Sprintf("(%s)(element, %q, %q)", strings.TrimSpace(liveJS), state, LivePage)
 }
 
-// wake displays a script that makes the outputs before it interactive, and in its place a line of text. In it, element is the output's own
-// node. It is no HTML: front ends and converters that run no scripts would take that, and show the code or nothing.
+// wake displays a script that makes the outputs before it interactive, and in its place a line of text. In it, element
+// is the output's own node. It is no HTML: front ends and converters that run no scripts would take that, and show the
+// code or nothing.
 func wake(script, asleep string) {
 	if gonbui.IsNotebook {
 		display(bundle{"application/javascript": script, "text/plain": asleep}, nil)

@@ -98,8 +98,8 @@ func Have(cells []paper.Cell) *paper.Table {
 	return nb.Must(paper.Fill(nb.Context(), Request(backend.Open, runs.Options{CachedOnly: true}), cells))
 }
 
-// Guess asks for an order of rules by a measure of the runs of the fine-grained set, in percent. The paper's numbers are
-// those of a table, at 0 none. What has not a number for each rule does not answer.
+// Guess asks for an order of rules by a measure of the runs of the fine-grained set, in percent. The paper's numbers
+// are those of a table, at 0 none. What has not a number for each rule does not answer.
 func Guess(question string, table int, measure string, rules ...string) nb.Guess {
 	p, g := Preset(), nb.Guess{Question: question, Items: rules}
 	printed, ours := nb.Answer{Name: "the paper's on CAR"}, nb.Answer{Name: "ours on " + p.FineGrained}

@@ -31,7 +31,7 @@ func TestOutputs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, ending := range []string{"", ".toml", ".txt"} { // Some names must have one.
+	for _, ending := range []string{"", ".toml", ".txt", ".svg"} { // Some names must have one.
 		if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"+ending), 0o600),
 			os.Mkdir(filepath.Join(dir, "folder"+ending), 0o700), os.Symlink("in.npy", filepath.Join(dir,
 				"link"+ending))); err != nil {
@@ -51,6 +51,8 @@ func TestOutputs(t *testing.T) {
 		"gradient --triplets":       {"gradient --embeddings IN --labels IN --rule ours --triplets OUT", in},
 		"dissect --matrix":          {"dissect --loss triplet --embeddings IN --labels IN --matrix OUT", in},
 		"dissect --pairs":           {"dissect --loss triplet --embeddings IN --labels IN --pairs OUT", in},
+		"dissect --map":             {"dissect --court --embeddings IN --labels IN --map OUT.svg", ""},
+		"recall --curve":            {"recall --embeddings IN --labels IN --curve OUT.svg", ""},
 		"rule --out":                {"rule ours --pytorch --out OUT", ""},
 		"rates --write":             {"rates --preset smoke --rule ours --lr 0.1,0.2 --write OUT.toml", ""},
 		"reproduce --write-bundled": {"reproduce table3 --preset smoke --write-bundled OUT", ""},
