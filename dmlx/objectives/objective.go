@@ -192,7 +192,7 @@ func Parse(text string) (Objective, error) {
 		return Objective{}, err
 	}
 	for _, field := range fields[1:] {
-		field = strings.TrimSpace(field)
+		field = strings.TrimLeft(field, " ")
 		if miner, is := strings.CutPrefix(field, "miner "); is && o.Miner == "" {
 			o, err = o.WithMiner(strings.TrimSpace(miner))
 		} else if !is && strings.Contains(field, "=") && o.Exchange == "" {

@@ -297,7 +297,7 @@ func TestPresetsAndStudies(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	t.Setenv(datasets.DataEnv, t.TempDir())
-	if _, err := runs.OpenData(s, runs.DataOptions{}); err == nil || !strings.Contains(err.Error(), "cars_annos.mat") ||
+	if _, err := runs.OpenData(s, runs.DataOptions{}); err == nil || !strings.Contains(err.Error(), "CARS196.zip") ||
 		!strings.Contains(err.Error(), datasets.DataEnv) {
 		t.Errorf("a missing data set: %v", err)
 	}
