@@ -30,7 +30,7 @@
     const live = (on) => {
       let above = element.closest(".jp-OutputArea-child")?.previousElementSibling; // The output with the picture.
       if (above && !guess) above.style.display = on ? "none" : "";
-      for (; above && guess; above = above.previousElementSibling) Object.assign(above.style, on ? {position: "absolute", visibility: "hidden"} : {position: "", visibility: ""});
+      for (; above && guess; above = above.previousElementSibling) Object.assign(above.style, on ? {position: "absolute", visibility: "hidden", maxWidth: "80%"} : {position: "", visibility: "", maxWidth: ""});
       frame.hidden = !on;
       swap.textContent = on ? "Show the picture" : "Show the live version";
       root.dataset.state = on ? "live" : "still";
