@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -38,6 +39,14 @@ func (a *App) Pictures(r *report.Report, out, prefix string) (words map[string]s
 		}
 	}
 	return words, files, nil
+}
+
+// CheckPicture checks the name of a picture that a flag writes, if there is one.
+func CheckPicture(flag, path string) error {
+	if f := strings.TrimPrefix(filepath.Ext(path), "."); path != "" && !slices.Contains(new(figures.Figure).Formats(), f) {
+		return Usagef("--%s %s: want a file that ends in .svg, .png or .pdf", flag, path)
+	}
+	return nil
 }
 
 // FilesText lists the files that were written.

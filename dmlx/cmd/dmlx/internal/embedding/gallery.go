@@ -191,7 +191,7 @@ else embeddings.`,
 			for _, file := range own {
 				read = append(read, filepath.Join(dir, file.Name()))
 			}
-			if err := cmp.Or(cli.CheckOut(read, out), checkPicture("out", out)); err != nil {
+			if err := cmp.Or(cli.CheckOut(read, out), cli.CheckPicture("out", out)); err != nil {
 				return err
 			}
 			x, names, err := openGallery(dir)

@@ -76,7 +76,7 @@ for all classes, with the deviation over classes and the worst of them. --curve 
 			case galleryEmbeddings != "":
 				paths, of = append(paths, galleryEmbeddings), append(of, listed(galleryLabels))
 			}
-			err = cmp.Or(cli.CheckOut(append(paths, slices.Concat(of...)...), curve), checkPicture("curve", curve))
+			err = cmp.Or(cli.CheckOut(append(paths, slices.Concat(of...)...), curve), cli.CheckPicture("curve", curve))
 			if err != nil {
 				return err
 			}
@@ -201,14 +201,6 @@ func listed(paths string) []string {
 	return strings.Split(paths, ",")
 }
 
-// checkPicture checks the name of a picture to write, if there is one.
-func checkPicture(flag, path string) error {
-	if f := strings.TrimPrefix(filepath.Ext(path), "."); path != "" && !slices.Contains(new(figures.Figure).Formats(), f) {
-		return cli.Usagef("--%s %s: want a file that ends in .svg, .png or .pdf", flag, path)
-	}
-	return nil
-}
-
 // matching says which rows match beyond one label each.
 type matching struct{ grades, leaveOut string }
 
@@ -259,7 +251,7 @@ func (m matching) read(embeddings []string, labels [][]string) ([]retrieval.Embe
 	if err != nil || m.leaveOut == "" {
 		return sets, r, err
 	}
-	of := slice.Map(strings.Split(m.leaveOut, ","), func(path string) []string { return []string{path} })
+	of := slice.Map(listed(m.leaveOut), func(path string) []string { return []string{path} })
 	if len(of) != len(sets) {
 		return nil, nil, cli.Usagef("--leave-out %s: want a file of groups, and with a gallery two: Q.txt,G.txt", m.leaveOut)
 	}
