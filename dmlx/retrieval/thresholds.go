@@ -59,7 +59,7 @@ func thresholdBin(s float32) int {
 // Verify finds, for each false match rate asked for, the lowest threshold that has no more, by all pairs of a query and
 // an item, as scikit-learn's roc_curve (open-metric-learning interpolates between two). relevance may be nil, for
 // the items of a query's class. Errors are those of [EvaluateRelevance], rates outside 0…1, and sets without pairs of
-// both kinds. Similarities are computed twice, the second time to count by class.
+// both kinds. With rates similarities are computed twice, the second time to count by class.
 func Verify(ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, relevance Relevance,
 	rates []float64, progress func(done, total int)) (*Verification, error) {
 	gallery, self, _, err := fit(queries, gallery)
@@ -102,7 +102,12 @@ func Verify(ctx context.Context, b compute.Backend, devices int, queries, galler
 	for kind := range counts {
 		counts[kind] = make([]int64, thresholdBins+1)
 	}
-	if err := pairs(func(_, kind int, similarities []float32) {
+	classes := map[int64]*[2][]int64{} // Of each kind, how many reach each threshold, and how many there are.
+	for _, label := range queries.Labels {
+		classes[label] = &[2][]int64{make([]int64, len(rates)+1), make([]int64, len(rates)+1)}
+	}
+	if err := pairs(func(query, kind int, similarities []float32) {
+		atomic.AddInt64(&classes[queries.Labels[query]][kind][len(rates)], int64(len(similarities)))
 		for _, s := range similarities {
 			atomic.AddInt64(&counts[kind][thresholdBin(s)], 1)
 		}
@@ -132,13 +137,14 @@ func Verify(ctx context.Context, b compute.Backend, devices int, queries, galler
 	}
 	v.Curve = append(v.Curve, from(lowest(1)))
 	bins := slice.Map(rates, lowest)
-	classes := map[int64]*[2][]int64{} // Of each kind, how many have reached each threshold, and how many there are.
-	for _, label := range queries.Labels {
-		classes[label] = &[2][]int64{make([]int64, len(bins)+1), make([]int64, len(bins)+1)}
+	labels := slices.DeleteFunc(slices.Sorted(maps.Keys(classes)), func(label int64) bool {
+		return classes[label][0][len(bins)] == 0 || classes[label][1][len(bins)] == 0
+	})
+	if v.Classes = len(labels); len(bins) == 0 {
+		return v, nil
 	}
 	if err := pairs(func(query, kind int, similarities []float32) {
 		reached := classes[queries.Labels[query]][kind]
-		atomic.AddInt64(&reached[len(bins)], int64(len(similarities)))
 		for _, s := range similarities {
 			for k, bin := range bins {
 				if thresholdBin(s) >= bin {
@@ -149,10 +155,6 @@ func Verify(ctx context.Context, b compute.Backend, devices int, queries, galler
 	}); err != nil {
 		return nil, err
 	}
-	labels := slices.DeleteFunc(slices.Sorted(maps.Keys(classes)), func(label int64) bool {
-		return classes[label][0][len(bins)] == 0 || classes[label][1][len(bins)] == 0
-	})
-	v.Classes = len(labels)
 	for k, rate := range rates {
 		e := ClassErrors{Asked: rate, Threshold: from(bins[k])}
 		share := func(kind int) []float64 {
