@@ -14,7 +14,7 @@ import (
 
 // CosineMap draws the cosines [n, n] between the gradients of n losses as a heat map, those of a group side by side,
 // with lines between groups. Cosines are finite, and each name is in one group. The paper has no such figure.
-func CosineMap(names []string, groups [][]string, cosines [][]float64) (*Figure, error) {
+func CosineMap(names []string, groups [][]string, cosines [][]float64, provenance string) (*Figure, error) {
 	m := Matrix{}
 	var down, across plot.ConstantTicks
 	var alike []string
@@ -46,7 +46,7 @@ func CosineMap(names []string, groups [][]string, cosines [][]float64) (*Figure,
 	colors := bar{low: -1, high: 1, colors: diverging}
 	p.Add(painter(func(c draw.Canvas, _ *plot.Plot, _, _ place) { m.draw(c, colors) }))
 	return &Figure{
-		Width: vg.Points(500), Height: vg.Points(450),
+		Width: vg.Points(500), Height: vg.Points(450) + noteRoom(provenance), Provenance: provenance,
 		Alt: "How alike the gradients of losses are: a cosine of 1 is the same direction, 0 none in common. Groups: " +
 			strings.Join(alike, "; ") + ".",
 		panels: func(c draw.Canvas) { squares(c, []square{{Plot: p, bar: &colors, after: barRoom + 8}}) },

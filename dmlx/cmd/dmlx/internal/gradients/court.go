@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -39,12 +37,9 @@ func (d *dissection) holdCourt(a *cli.App) error {
 	if (d.embeddings == "") != (d.labels == "") {
 		return cli.Usagef("--court takes --embeddings E.npy and --labels L.npy together, or draws its batches without them")
 	}
-	if err := cmp.Or(cli.CheckOut([]string{d.embeddings, d.labels}, d.picture), d.parse()); err != nil {
+	if err := cmp.Or(cli.CheckOut([]string{d.embeddings, d.labels}, d.picture), d.parse(),
+		cli.CheckPicture("map", d.picture)); err != nil {
 		return err
-	}
-	if f := strings.TrimPrefix(filepath.Ext(d.picture), "."); d.picture != "" &&
-		!slices.Contains(new(figures.Figure).Formats(), f) {
-		return cli.Usagef("--map %s: want a file that ends in .svg, .png or .pdf", d.picture)
 	}
 	var batches []dissect.CourtBatch
 	if d.embeddings == "" {
@@ -102,7 +97,7 @@ func (d *dissection) holdCourt(a *cli.App) error {
 	}
 	findings = append(findings, dissect.CourseFindings(c.Batches[0], courses)...)
 	if d.picture != "" {
-		f, err := figures.CosineMap(c.Losses, c.Groups(0.95), c.Cosines)
+		f, err := figures.CosineMap(c.Losses, c.Groups(0.95), c.Cosines, "the lowest over "+strings.Join(c.Batches, ", "))
 		if err == nil {
 			err = figures.Save(f, d.picture)
 		}
