@@ -15,12 +15,12 @@ type header struct {
 }
 
 // headerEntry is a key and its value: a text without escapes, a truth, or a tuple of numbers from 0.
-const headerEntry = `\s*(?:'(\w+)'|"(\w+)")\s*:\s*(?:'([^'\\\n\r\x00]*)'|"([^"\\\n\r\x00]*)"|(True|False)|` +
-	`(\(\s*(?:(?:0|[1-9]\d*)\s*,\s*)*(?:0|[1-9]\d*)?\s*\)))\s*`
+const headerEntry = `[ \t\n\r]*(?:'(\w+)'|"(\w+)")[ \t\n\r]*:[ \t\n\r]*(?:'([^'\\\n\r\x00]*)'|"([^"\\\n\r\x00]*)"|(True|False)|` +
+	`(\([ \t\n\r]*(?:(?:0|[1-9]\d*)[ \t\n\r]*,[ \t\n\r]*)*(?:0|[1-9]\d*)?[ \t\n\r]*\)))[ \t\n\r]*`
 
 var (
 	headerEntries = regexp.MustCompile(headerEntry)
-	headerText    = regexp.MustCompile(`^\s*\{` + headerEntry + `(?:,` + headerEntry + `){2},?\s*\}\s*$`)
+	headerText    = regexp.MustCompile(`^[ \t\n\r]*\{` + headerEntry + `(?:,` + headerEntry + `){2},?[ \t\n\r]*\}[ \t\n\r]*$`)
 )
 
 // parseHeader reads a header: a Python dictionary of exactly the keys descr, fortran_order and shape, in any order.
