@@ -292,10 +292,11 @@ func (c *Comparison) panel(set ComparedSet, column int, values span) *plot.Plot 
 	p := dotPlot(title, axis, names, values, 6)
 	p.Y.Tick.Label.Font.Size = labelSize
 	add := func(pivot *scores.Pivot, shift float64, color color.NRGBA, shape draw.GlyphDrawer) {
+		origin := c.origin(set, pivot)
 		w := whiskers{shift: shift, width: 1.4,
 			mark: draw.GlyphStyle{Color: color, Radius: vg.Points(3.2), Shape: ringed{shape}}}
 		for _, row := range c.Rows {
-			m := less(CellOf(pivot, row, c.Columns[column]).Mean(), c.origin(set, pivot))
+			m := less(CellOf(pivot, row, c.Columns[column]).Mean(), origin)
 			w.values = append(w.values, meanPoint(0, m).Interval)
 			w.diverged = append(w.diverged, m.Diverged > 0)
 		}

@@ -40,7 +40,10 @@ func completeFlags(root *cobra.Command, a *cli.App) {
 			directive |= cobra.ShellCompDirectiveNoSpace
 		}
 		out := append(ruleNames(), within...)
-		if s, err := a.ReadStore(); err == nil && strings.Contains(typed, "[") {
+		if !strings.Contains(typed, "[") {
+			return out, directive
+		}
+		if s, err := a.ReadStore(); err == nil {
 			entries, _ := s.List()
 			for _, e := range entries {
 				if strings.Contains(e.Spec.Rule, "[") && !slices.Contains(out, e.Spec.Rule) {
