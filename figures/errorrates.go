@@ -13,8 +13,8 @@ import (
 // pairs of a class below it.
 type ErrorRate struct{ FMR, FNMR float64 }
 
-// ErrorRates draws the errors of thresholds of similarity: the false non-match rate over the
-// false match rate on a logarithmic axis. The paper has no such figure.
+// ErrorRates draws the errors of thresholds of similarity: the false non-match rate over the false match rate on a
+// logarithmic axis. The paper has no such figure.
 func ErrorRates(points []ErrorRate, provenance string) (*Figure, error) {
 	if len(points) == 0 || points[0].FMR <= 0 {
 		return nil, fmt.Errorf("error rates: want points, from a false match rate above 0 on")

@@ -21,7 +21,7 @@ class Guess {
   }
 
   order() {
-    this.list = el("ol.order");
+    this.list = el("ol");
     let held = null;
     const place = (row) => announce(`${row.dataset.name} is number ${[...this.list.children].indexOf(row) + 1}`);
     this.items.forEach((name, i) => {
