@@ -84,7 +84,7 @@ func TestRecallByRelevance(t *testing.T) {
 		`no column "item"; there are`:                   {"--relevance", write("q.csv", "query,grade", "1,1")},
 		`item "4", grade "1": want rows 0…3`:            {"--relevance", write("far.csv", "query,item,grade", "0,4,1")},
 		`grade "x": want rows 0…3 and 0…3 and a number`: {"--relevance", write("x.csv", "query,item,grade", "0,1,x")},
-		"item 1 with grade 2; want items of": {"--relevance", write("twice.csv", "query,item,grade", "0,1,1",
+		"query 0 has two grades for item 1: want one": {"--relevance", write("twice.csv", "query,item,grade", "0,1,1",
 			"0,1,2")},
 		"2 labels, want one for each of 4":          {"--labels", cameras, "--leave-out", write("two.txt", "x", "y")},
 		"want a file of groups, and with a gallery": {"--labels", cameras, "--leave-out", cameras + "," + cameras},

@@ -49,8 +49,13 @@ func ReadGrades(path string, n, m int) (retrieval.Relevance, error) {
 			return nil, err
 		}
 	}
-	for _, of := range out {
+	for i, of := range out {
 		slices.SortFunc(of, func(a, b retrieval.Relevant) int { return a.Item - b.Item })
+		for k := 1; k < len(of); k++ {
+			if of[k].Item == of[k-1].Item {
+				return nil, fmt.Errorf("%s: query %d has two grades for item %d: want one", path, i, of[k].Item)
+			}
+		}
 	}
 	return func(i int) []retrieval.Relevant { return out[i] }, nil
 }
