@@ -127,10 +127,16 @@ func read[T float32 | int64 | uint8](path string) ([]T, []int, error) {
 		return nil, nil, err
 	}
 	values, shape, err := decode[T](raw)
-	if what := durable.Looks(raw); err != nil && what != "" && !bytes.HasPrefix(raw, []byte("\x93")) {
-		return nil, nil, fmt.Errorf("%s: not a NumPy array: it is %s", path, what)
-	} else if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, foreign(raw, err))
 	}
 	return values, shape, nil
+}
+
+// foreign says what a file is that is no array at all, or else why it cannot be read as one.
+func foreign(raw []byte, err error) error {
+	if what := durable.Looks(raw); what != "" && !bytes.HasPrefix(raw, []byte("\x93")) {
+		return fmt.Errorf("not a NumPy array: it is %s", what)
+	}
+	return err
 }

@@ -80,9 +80,7 @@ func readLabels(path string) (numbers []int64, names []string, err error) {
 		names, err = decodeStrings(h, body)
 		shape = h.shape
 	} else if numbers, shape, err = decode[int64](raw); err != nil {
-		if what := durable.Looks(raw); bad != nil && what != "" {
-			err = fmt.Errorf("not a NumPy array: it is %s", what)
-		}
+		err = foreign(raw, err)
 	}
 	if err == nil && len(shape) != 1 {
 		err = fmt.Errorf("shape %v, want [N]", shape)
