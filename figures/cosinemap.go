@@ -28,7 +28,7 @@ func CosineMap(names []string, groups [][]string, cosines [][]float64, provenanc
 			}
 			m.Labels = append(m.Labels, int64(g))
 			down = append(down, plot.Tick{Value: float64(n-k) - 0.5, Label: name})
-			across = append(across, plot.Tick{Value: float64(k) + 0.5, Label: name})
+			across = append(across, plot.Tick{Value: float64(k) + 0.5, Label: name + "  "}) // Room to the axis.
 			for _, other := range order {
 				m.Values = append(m.Values, float32(cosines[i][max(0, slices.Index(names, other))]))
 			}
