@@ -14,13 +14,18 @@ type header struct {
 	shape   []int
 }
 
-// headerEntry is a key and its value: a text without escapes, a truth, or a tuple of numbers from 0.
-const headerEntry = `[ \t\n\r]*(?:'(\w+)'|"(\w+)")[ \t\n\r]*:[ \t\n\r]*(?:'([^'\\\n\r\x00]*)'|"([^"\\\n\r\x00]*)"|(True|False)|` +
-	`(\([ \t\n\r]*(?:(?:0|[1-9]\d*)[ \t\n\r]*,[ \t\n\r]*)*(?:0|[1-9]\d*)?[ \t\n\r]*\)))[ \t\n\r]*`
+// A headerEntry is a key and its value: a text without escapes, a truth, or a tuple of numbers from 0.
+const (
+	blank       = `[ \t\n\r]*`
+	headerEntry = blank + `(?:'(\w+)'|"(\w+)")` + blank + `:` + blank + `(?:'([^'\\\n\r\x00]*)'|"([^"\\\n\r\x00]*)"|` +
+		`(True|False)|(\(` + blank + `(?:` + number + `,` + blank + `)*(?:` + number + `)?\)))` + blank
+	number = `(?:0|[1-9]\d*)` + blank
+)
 
 var (
 	headerEntries = regexp.MustCompile(headerEntry)
-	headerText    = regexp.MustCompile(`^[ \t\n\r]*\{` + headerEntry + `(?:,` + headerEntry + `){2},?[ \t\n\r]*\}[ \t\n\r]*$`)
+	headerText    = regexp.MustCompile(`^` + blank + `\{` + headerEntry + `(?:,` + headerEntry + `){2},?` + blank +
+		`\}` + blank + `$`)
 )
 
 // parseHeader reads a header: a Python dictionary of exactly the keys descr, fortran_order and shape, in any order.
