@@ -214,10 +214,7 @@ func judge(e Embeddings, losses []Judged, rules []dmlx.Rule) ([]CourtRow, error)
 		return nil, errors.New("the batch has no triplet: it needs two images of a class and two classes")
 	}
 	unit := norm(onSphere(f, plain.G, e.Dim))
-	mined := make([]bool, e.N*e.N)
-	for _, t := range plain.Triplets {
-		mined[t.Anchor*e.N+t.Positive], mined[t.Anchor*e.N+t.Negative] = true, true
-	}
+	mined := minedBy(plain)
 	var out []CourtRow
 	for _, l := range losses {
 		d, err := Loss(b, e, SampleProxies(e, l.PerClass, 0.5, 1), l.Loss)
@@ -237,12 +234,11 @@ func judge(e Embeddings, losses []Judged, rules []dmlx.Rule) ([]CourtRow, error)
 			pull, push = pull+a.Weight*a.PairPositive, push+a.Weight*a.PairNegative
 		}
 		row.Pull = pull / (pull + push)
-		share := func(pairs []bool) (float64, []float32, error) {
-			a, err := FromAutograd(e, Autograd{Gradient: d.G[:e.N*e.Dim], Pairs: pairs})
-			if err != nil {
-				return 0, nil, fmt.Errorf("%s: %w", l.Name, err)
+		share := func(pairs []bool) (of float64, m []float32, err error) {
+			if of, m, err = shareOf(e, d.G[:e.N*e.Dim], pairs); err != nil {
+				err = fmt.Errorf("%s: %w", l.Name, err)
 			}
-			return max(0, 1-a.Coordinates*a.Coordinates), a.M, nil
+			return of, m, err
 		}
 		weights := d.W
 		all, m, err := share(nil)
@@ -262,6 +258,43 @@ func judge(e Embeddings, losses []Judged, rules []dmlx.Rule) ([]CourtRow, error)
 		out = append(out, row)
 	}
 	return out, nil
+}
+
+// minedBy are the pairs [N, N] of a rule's triplets, rows the anchors'.
+func minedBy(r *Dissection) []bool {
+	pairs := make([]bool, r.N*r.N)
+	for _, t := range r.Triplets {
+		pairs[t.Anchor*r.N+t.Positive], pairs[t.Anchor*r.N+t.Negative] = true, true
+	}
+	return pairs
+}
+
+// shareOf returns how much of the square of a gradient pairs of images make up, all of them if pairs is nil, and the
+// matrix M of these pairs.
+func shareOf(e Embeddings, g []float32, pairs []bool) (float64, []float32, error) {
+	a, err := FromAutograd(e, Autograd{Gradient: g, Pairs: pairs})
+	if err != nil {
+		return 0, nil, err
+	}
+	return max(0, 1-a.Coordinates*a.Coordinates), a.M, nil
+}
+
+// MinedShare returns which part of the square of a gradient, g [N, Dim] at the normalized embeddings of a batch, the
+// pairs make up that rules mine, of each anchor its nearest positive and its nearest negative, and which part all pairs
+// of images do. If the first is much less than the second, the gradient differs from all rules by its miner.
+func MinedShare(e Embeddings, g []float32) (mined, pairs float64, err error) {
+	b, err := probeBackend()
+	if err != nil {
+		return 0, 0, err
+	}
+	plain, err := Rule(b, e, dmlx.Rule{})
+	if err != nil {
+		return 0, 0, err
+	}
+	if mined, _, err = shareOf(e, g, minedBy(plain)); err == nil {
+		pairs, _, err = shareOf(e, g, nil)
+	}
+	return mined, pairs, err
 }
 
 // Course is what descending a loss does to a batch, before each of some steps and after the last: the variances within

@@ -73,10 +73,14 @@ func TestNearestToGradient(t *testing.T) {
 	for _, at := range []string{"raw", "normalized"} {
 		object(t, append([]string{"gradient", "--rule", "cos/sig/cir", "--at", at, "--out", file("G.npy")}, batch...)...)
 		v := object(t, append([]string{"dissect", "--gradient", file("G.npy"), "--nearest", "4"}, batch...)...)
-		ranked := v["nearest"].([]any)
+		ranked := v["nearest_rules"].([]any)
 		name, _ := ranked[0].(map[string]any)["name"].(string)
 		if v["at"] != at || len(ranked) != 4 || !strings.HasPrefix(name, "cos/sig/cir") {
 			t.Errorf("%s: %v, %v", at, v["at"], ranked)
+		}
+		if mined, pairs := v["share_of_mined_triplet"].(float64), v["share_of_pairs"].(float64); mined < 0.9999 ||
+			pairs < mined-1e-6 || len(v["nearest_losses"].([]any)) != 4 {
+			t.Errorf("%s: of the mined pairs %v, of all %v", at, mined, pairs)
 		}
 	}
 	if code, _, stderr := invoke(t, append([]string{"dissect", "--loss", "ms", "--nearest", "2"}, batch...)...); code !=

@@ -151,13 +151,9 @@ func (d *dissection) autograd(a *cli.App, e dissect.Embeddings, p dissect.Proxie
 			}
 		}
 	}
-	ranked := []dissect.Near{} // An array in JSON, even if empty.
-	if d.nearest > 0 && !files.IsZero(x.G) {
-		ranked, err = dissect.Nearest(e, x.G, append(dissect.RuleCandidates(dmlx.Rules()), publishedLosses()...))
-		if err != nil {
-			return err
-		}
-		ranked = ranked[:min(d.nearest, len(ranked))]
+	near, err := d.nearestTo(e, x.G)
+	if err != nil {
+		return err
 	}
 	k, err := d.against(x, b, e, p)
 	if err != nil {
@@ -170,12 +166,65 @@ func (d *dissection) autograd(a *cli.App, e dissect.Embeddings, p dissect.Proxie
 	v["gradient"], v["similarity_gradient"], v["at"], v["miner"], v["backend"] = d.gradient, d.similarity, d.at, d.miner,
 		backend
 	v["rows"], v["dim"], v["coordinates"], v["outside"], v["lengths"] = x.N, x.Dim, x.Coordinates, x.Outside, x.Lengths
-	v["ambiguity"], v["compared"], v["nearest"] = x.Ambiguity, k, ranked
-	body := d.autogradText(x, k)
-	if len(ranked) > 0 {
-		body += "\n\n" + rankedText("nearest rules and losses", ranked)
+	v["ambiguity"], v["compared"] = x.Ambiguity, k
+	v["nearest_rules"], v["nearest_losses"], v["share_of_mined_triplet"], v["share_of_pairs"] = near.rules, near.losses,
+		near.mined, near.pairs
+	return a.Print(v, d.autogradText(x, k)+near.text())
+}
+
+// neighbors are the rules and losses whose gradients are nearest to a given one, arrays in JSON even if empty, and the
+// shares of its square that the pairs of rules' miner and all pairs make up.
+type neighbors struct {
+	rules, losses []dissect.Near
+	rule          *dmlx.Rule // The nearest; nil if there is none.
+	mined, pairs  float64
+}
+
+// nearestTo finds the neighbors of a gradient, as many as are asked for.
+func (d *dissection) nearestTo(e dissect.Embeddings, g []float32) (*neighbors, error) {
+	n := &neighbors{rules: []dissect.Near{}, losses: []dissect.Near{}}
+	if d.nearest == 0 || files.IsZero(g) {
+		return n, nil
 	}
-	return a.Print(v, body)
+	rules, err := dissect.Nearest(e, g, dissect.RuleCandidates(dmlx.Rules()))
+	if err != nil {
+		return nil, err
+	}
+	losses, err := dissect.Nearest(e, g, publishedLosses())
+	if err != nil {
+		return nil, err
+	}
+	n.rules, n.losses = append(n.rules, rules[:min(d.nearest, len(rules))]...),
+		append(n.losses, losses[:min(d.nearest, len(losses))]...)
+	if len(rules) == 0 {
+		return n, nil
+	}
+	rule, err := dmlx.ParseRule(rules[0].Name)
+	if err != nil {
+		return nil, err
+	}
+	n.rule = &rule
+	n.mined, n.pairs, err = dissect.MinedShare(e, g)
+	return n, err
+}
+
+// text prints neighbors, and says part by part what the nearest rule is.
+func (n *neighbors) text() (out string) {
+	if r := n.rule; r != nil {
+		out += fmt.Sprintf("\n\n%s\n\nSo many times its gradient is nearest to yours, and what is left is at most the rest, over "+
+			"your largest value.\nThe first has the direction %s, the pair weight %s and the triplet weight %s. Rules mine the nearest "+
+			"positive\nand the nearest negative of each anchor: such pairs make up %s of the square of your gradient, all pairs %s",
+			rankedText("nearest rules", n.rules), r.Direction.Name, r.Pair.Name, r.Triplet.Name, percent(n.mined),
+			percent(n.pairs))
+		if n.mined < n.pairs/2 {
+			out += ",\nso no other parts bring a rule near it"
+		}
+		out += "."
+	}
+	if len(n.losses) > 0 {
+		out += "\n\n" + rankedText("nearest losses", n.losses)
+	}
+	return out
 }
 
 // autogradText prints a dissected gradient, and the loss or rule that it is compared with.

@@ -78,7 +78,7 @@ Losses (--list describes them):
 	flags.StringVar(&d.similarity, "similarity-gradient", "", "∂L/∂S [B, B], to dissect or beside --gradient (.npy)")
 	flags.StringVar(&d.rule, "rule", "", "rule to compare a given gradient with, as dmlx gradient takes it")
 	flags.IntVar(&d.nearest, "nearest", 0,
-		"number of rules and losses to print, ranked by the cosine of their gradient with the given one")
+		"number of rules, and of losses, to print, ranked by the cosine of their gradient with the given one")
 	flags.StringVar(&d.proxies, "proxies", "", "proxies, for a loss that has them [C, D] (.npy)")
 	flags.StringVar(&d.classes, "classes", "", "labels of the proxies, integers [C] (.npy)")
 	flags.StringVar(&d.matrix, "matrix", "", "output: M, float32 [B+C, B+C] (.npy)")

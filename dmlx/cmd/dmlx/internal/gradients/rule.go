@@ -207,11 +207,12 @@ func impliedBy(r dmlx.Rule) (remarks []string, loss string, of formula.Implied) 
 	return w.Remarks(), of.String(), of
 }
 
-// rankedText prints a ranking, a line each.
+// rankedText prints a ranking, a line each. A gradient is nearest to so many times the named one's, and so much is left
+// of it, as a share of its largest value.
 func rankedText(of string, ranked []dissect.Near) string {
-	lines := []string{fmt.Sprintf("%-28s %8s %12s %10s", of, "cosine", "constant", "difference")}
+	lines := []string{fmt.Sprintf("%-28s %8s %12s %14s", of, "cosine", "times", "largest rest")}
 	for _, n := range ranked {
-		lines = append(lines, fmt.Sprintf("%-28s %8.4f %12.4g %10.2g", n.Name, n.Cosine, n.Constant, n.Error))
+		lines = append(lines, fmt.Sprintf("%-28s %8.4f %12.4g %14.2g", n.Name, n.Cosine, n.Constant, n.Error))
 	}
 	return strings.Join(lines, "\n")
 }
