@@ -69,6 +69,7 @@ client = NotebookClient(
     kernel_name=kernel,
     timeout=timeout or None,
     record_timing=False,
+    coalesce_streams=True,  # How fast a cell writes is nothing that a saved page shows.
     resources={"metadata": {"path": os.path.dirname(os.path.abspath(path))}},
     on_cell_start=on_start,
     on_cell_executed=on_executed,
