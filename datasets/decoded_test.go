@@ -25,7 +25,7 @@ func TestPublishedSetsOpen(t *testing.T) {
 	for _, form := range fixtures.Forms() {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			dir := fixture(t, form, fixtures.Size{})
+			dir := fixture(t, form)
 			name, _ := PublishedName(setOf(form))
 			o := partial(t, dir)
 			o.AllowPartial = false
@@ -80,7 +80,7 @@ func TestPublishedSetsOpen(t *testing.T) {
 func TestImagesAreCroppedToTheirBoxes(t *testing.T) {
 	t.Parallel()
 	for _, form := range fixtures.Forms() {
-		dir, name := fixture(t, form, fixtures.Size{}), setOf(form)
+		dir, name := fixture(t, form), setOf(form)
 		o := partial(t, dir)
 		whole := open(t, name, o)
 		o.CropBoxes = true
@@ -115,7 +115,7 @@ func TestImagesAreCroppedToTheirBoxes(t *testing.T) {
 			t.Errorf("%s: the first image is another", form)
 		}
 	}
-	dir := fixture(t, "cub", fixtures.Size{})
+	dir := fixture(t, "cub")
 	const list = "CUB_200_2011/bounding_boxes.txt"
 	replace(t, dir, list, "1 2.0 3.0 10.0 12.0", "1 99.0 3.0 10.0 12.0")
 	o := partial(t, dir)
@@ -133,7 +133,7 @@ func TestImagesAreCroppedToTheirBoxes(t *testing.T) {
 func TestMappedSetIsTheSame(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"cub", "inshop"} {
-		dir := fixture(t, form, fixtures.Size{})
+		dir := fixture(t, form)
 		small, large := partial(t, dir), partial(t, dir)
 		large.mapFrom = 1
 		held, mapped := open(t, setOf(form), small), open(t, setOf(form), large)
@@ -173,7 +173,7 @@ func TestMappedSetIsTheSame(t *testing.T) {
 func TestDamagedImageStopsOrIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, mapped := range []int64{0, 1} {
-		dir := fixture(t, "sop", fixtures.Size{})
+		dir := fixture(t, "sop")
 		whole := open(t, "SOP", partial(t, dir))
 		l := mustList(t, "sop", dir)
 		spoiled := []string{l.Splits[0].Paths[5], l.Splits[1].Paths[0]}
@@ -245,7 +245,7 @@ func empty(t *testing.T, cache string) {
 
 func TestInterruptedDecodingLeavesNothing(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "cub", fixtures.Size{})
+	dir := fixture(t, "cub")
 	ctx, cancel := context.WithCancel(t.Context())
 	o := partial(t, dir)
 	o.Context, o.mapFrom = ctx, 1
@@ -267,7 +267,7 @@ func TestInterruptedDecodingLeavesNothing(t *testing.T) {
 // A changed mapped file is found out by its length or header, and made anew.
 func TestDamagedMappedCacheIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "cub", fixtures.Size{})
+	dir := fixture(t, "cub")
 	o := partial(t, dir)
 	o.mapFrom = 1
 	want := open(t, "CUB", o)

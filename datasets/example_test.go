@@ -115,7 +115,7 @@ func ExampleList() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(root)
-	if err := fixtures.Make("cub", root, fixtures.Size{}); err != nil {
+	if err := fixtures.Make("cub", root); err != nil {
 		log.Fatal(err)
 	}
 	listing, err := datasets.List("CUB", root)

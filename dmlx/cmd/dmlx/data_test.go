@@ -17,7 +17,7 @@ import (
 func dataFixture(t *testing.T, form string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := fixtures.Make(form, dir, fixtures.Size{TrainClasses: 3, TestClasses: 2, Images: 4}); err != nil {
+	if err := fixtures.Make(form, dir); err != nil {
 		t.Fatal(err)
 	}
 	return dir

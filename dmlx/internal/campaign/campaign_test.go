@@ -261,7 +261,7 @@ func prepare(t *testing.T) *campaign {
 		c.must(os.MkdirAll(filepath.Join(c.dir, d), 0o777))
 		c.must(os.Chmod(filepath.Join(c.dir, d), 0o777)) // Of other users, too.
 	}
-	c.must(fixtures.Make("inshop", filepath.Join(c.dir, "data"), fixtures.Size{}))
+	c.must(fixtures.Make("inshop", filepath.Join(c.dir, "data")))
 	c.images = filepath.Join(c.dir, "photographs")
 	c.must(drawImages(c.images))
 	bin, cache := filepath.Join(c.dir, "bin"), filepath.Join(c.dir, "cache")

@@ -21,7 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-func makeFixture(root string) error { return fixtures.Make("cars", root, fixtures.Size{}) }
+func makeFixture(root string) error { return fixtures.Make("cars", root) }
 
 // secret is in a file that no one but its owner is to read or change.
 const secret = "a-secret-of-the-owner"

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// Write writes arrays to a file of version 5 (or, compressed, 7), little-endian, as tests need them: numbers as
+// Write writes arrays to a file of version 5 (or, compressed, 7), little-endian: numbers as
 // doubles, text as UTF-8, fields in the order of their names.
 func Write(w io.Writer, compressed bool, arrays ...*Array) error {
 	header := make([]byte, headerLength)
