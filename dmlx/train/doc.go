@@ -1,25 +1,6 @@
 // Package train trains an embedding network by a rule or a loss, and evaluates it. [Trainer.Train] is the whole of it:
-// a [Training] goes in, that is a [Config], a data set and a folder, and an [Outcome] comes out.
-//
-// # Reading order
-//
-// The files follow one image from the data set to the result:
-//
-//   - batch: sampler.go selects the images of a step, package samples reads and augments them, train.go prefetches them
-//     to the device;
-//   - rule: package objectives parses the rule or the loss of a config, and puts its gradient behind the embeddings;
-//   - step: step.go builds the graph of a step, with the options that stepoptions.go reads from a config, microbatch.go
-//     that of one with less memory, and trainer.go compiles and caches them;
-//   - options: options.go has them all, packages optim, samples and objectives what their texts mean;
-//   - run: train.go has the loop over steps, epoch.go the end of an epoch, checkpoint.go what it writes and how a
-//     training resumes;
-//   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
-//
-// model.go trains a network of your own in place of a backbone, and head.go one of package heads, a small one on frozen
-// features. blocks.go trains heads that are chosen, and together.go takes the steps of
-// several in one graph. [Fit] is all of it in one call.
-//
-// devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh.
+// a [Training] goes in, that is a [Config], a data set and a folder, and an [Outcome] comes out. [Fit] is the short form
+// for data in memory, without a folder; the Examples begin with it.
 //
 // # Who sets what
 //
@@ -36,8 +17,7 @@
 // # GoMLX
 //
 // The package uses graphs with automatic differentiation (core/graph), tensors (core/tensors), and variables with
-// compiled graphs (ml/model). It does not use the following parts, as of GoMLX 0.28.1. Versions 0.28.2 of GoMLX and
-// 0.1.3 of compute extend dynamic shapes and add export to ONNX, and change nothing about these reasons:
+// compiled graphs (ml/model). It does not use the following parts, as of GoMLX 0.28.8:
 //
 //   - ml/train: its Trainer can accumulate gradients, but takes the loss of each micro-batch by itself, whereas the
 //     triplets of a step here span all micro-batches. Its Loop takes no context that could stop it. Rules themselves
@@ -48,4 +28,24 @@
 //     (safetensors with PyTorch's names), and a run killed at any moment must resume to the same bits.
 //   - ml/dataset: OnDevice and Buffer prefetch too, but yield tensors for ml/train. If its consumer stops early,
 //     OnDevice calls the stop function of iter.Pull2 while its own goroutine may be in next, which iter forbids.
+//
+// # For maintainers: reading order
+//
+// The files follow one image from the data set to the result:
+//
+//   - batch: sampler.go selects the images of a step, package samples reads and augments them, train.go prefetches them
+//     to the device;
+//   - rule: package objectives parses the rule or the loss of a config, and puts its gradient behind the embeddings;
+//   - step: step.go builds the graph of a step, with the options that stepoptions.go reads from a config, microbatch.go
+//     that of one with less memory, and trainer.go compiles and caches them;
+//   - options: options.go has them all, packages optim, samples and objectives what their texts mean;
+//   - run: train.go has the loop over steps, epoch.go the end of an epoch, checkpoint.go what it writes and how a
+//     training resumes;
+//   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
+//
+// model.go trains a network of your own in place of a backbone, and head.go one of package heads, a small one on frozen
+// features. blocks.go trains heads that are chosen, and together.go takes the steps of
+// several in one graph.
+//
+// devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh.
 package train

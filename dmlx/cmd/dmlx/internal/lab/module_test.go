@@ -94,7 +94,8 @@ func TestSetupModuleFails(t *testing.T) {
 }
 
 // The real go command resolves this module's packages in the module of the cells, without a network: a proxy in a
-// folder has this checkout as a version, and Go's module cache is the proxy for all others.
+// folder has this checkout as a version, and Go's module cache is the proxy for all others. There the program of
+// dmlx/README.md prints what the page says, and the command has all that it needs to be installed.
 func TestCellsResolveTheModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packs the module")
@@ -150,13 +151,41 @@ func TestCellsResolveTheModule(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(out), want) {
 		t.Errorf("%v: %s%s", err, out, stderr.String())
 	}
+	readme, err := os.ReadFile(filepath.Join(root, "dmlx", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(readme), "```go\n")
+	program, rest, _ := strings.Cut(program, "```\n")
+	_, printed, _ := strings.Cut(rest, "```text\n")
+	printed, _, _ = strings.Cut(printed, "```")
+	mine := filepath.Join(l.Root, "mine")
+	if err := os.Mkdir(mine, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(mine, "main.go"), []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOMLX_BACKEND", "go")
+	for _, c := range []struct{ do, want string }{
+		{"go run ./mine", printed},
+		{"go list -deps " + buildinfo.Module + "/dmlx/cmd/dmlx >/dev/null", ""}, // As go install: all files are there.
+	} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", c.do)
+		cmd.Dir = l.Root
+		stderr.Reset()
+		cmd.Stderr = &stderr
+		if out, err := cmd.Output(); err != nil || string(out) != c.want || printed == "" {
+			t.Errorf("%s: %v: %s%s\nwant %s", c.do, err, out, stderr.String(), c.want)
+		}
+	}
 }
 
 // packModule writes a version of a module as a proxy serves it, of the files that git knows.
 func packModule(t *testing.T, root, dir, version string) {
 	t.Helper()
 	files, err := exec.Command("git", "-C", root, "ls-files", "-z", "go.mod", "go.sum", "dmlx", "datasets", "figures",
-		"notebooks/nb").Output()
+		"notebooks").Output()
 	if err != nil {
 		t.Skipf("needs a checkout of git: %v", err)
 	}
