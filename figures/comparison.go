@@ -16,7 +16,7 @@ import (
 )
 
 // Comparison lays scores out by row and column, ours beside the paper's: as a table, as its differences and as a
-// picture. Each data set is a block of rows, or a column if the comparison has a single column without a name.
+// picture. Each data set is a block of rows, or a column if the comparison has a single column without a name or label.
 type Comparison struct {
 	Caption, Differences Markup // Of the two tables.
 	Alt                  string // Of the picture, before the scores in words.
@@ -45,7 +45,9 @@ type ComparedSet struct {
 }
 
 // across reports whether the data sets are the columns.
-func (c *Comparison) across() bool { return len(c.Columns) == 1 && c.Columns[0].Name == "" }
+func (c *Comparison) across() bool {
+	return len(c.Columns) == 1 && (c.Columns[0].Name == "" || c.Columns[0].Label == "")
+}
 
 // CellOf returns the scores of a cell of a comparison, none without a pivot.
 func CellOf(p *scores.Pivot, row, column Line) scores.Table {

@@ -67,20 +67,20 @@ func RateCurves(alt string, sets []RateSet, provenance string) *Figure {
 				title := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
 				write(c, title, c.Min.X, c.Max.Y, fitted(title, sets[i].Title, c.Max.X-c.Min.X))
 				c.Max.Y -= titles
-				drawLines(&c, lines, most, gap, height, gap)
+				drawLines(&c, lines, most, gap, height)
 			}
 		},
 	}
 }
 
-// drawLines draws lines of plots of a height as drawLine does, with gaps below them, and takes their room from the
-// canvas.
-func drawLines(c *draw.Canvas, lines [][]*plot.Plot, n int, gap, height, below vg.Length) {
+// drawLines draws lines of plots of a height as drawLine does, with gaps between and below them, and takes their room
+// from the canvas.
+func drawLines(c *draw.Canvas, lines [][]*plot.Plot, n int, gap, height vg.Length) {
 	for _, line := range lines {
 		strip := *c
 		strip.Min.Y = c.Max.Y - height
 		drawLine(strip, line, n, gap)
-		c.Max.Y -= height + below
+		c.Max.Y -= height + gap
 	}
 }
 

@@ -224,3 +224,17 @@ func (b *Batches) Gains() *Table {
 	t.MarkSignificant()
 	return t
 }
+
+// Plot draws Recall@1 of the rows, ours and the paper's own, as [Comparison.Plot] does.
+func (b *Batches) Plot() *Figure {
+	first := b.sets[0].measures[0]
+	c := Comparison{Alt: "Table 5 as a picture: ours and the paper's own runs.", Columns: []Line{{Name: first}},
+		Provenance: b.provenance}
+	for _, r := range b.rows {
+		c.Rows = append(c.Rows, Line{Name: r.name, Label: r.label})
+	}
+	for _, s := range b.sets {
+		c.Sets = append(c.Sets, s.ComparedSet)
+	}
+	return c.Plot()
+}
