@@ -12,20 +12,20 @@ import (
 
 // cars is CARS-196: photographs of 196 models of cars. It is given out in two forms:
 //   - cars_annos.mat beside car_ims/;
-//   - as torchvision reads it: a devkit with cars_train_annos.mat and cars_meta.mat, and
+//   - as torchvision reads it: devkit/ with cars_train_annos.mat and cars_meta.mat, and
 //     cars_test_annos_withlabels.mat, beside cars_train/ and cars_test/.
 var cars = publishedSet{
 	name: "CAR", alias: "cars", folders: carsRoots,
 	counts: []counts{{"train", 98, 8054}, {"test", 98, 8131}},
 	by:     "Krause et al., 3dRR 2013; split of Oh Song et al., CVPR 2016",
 	index: func(dir string) bool {
-		return isFile(dir, carsAll) || firstFile(dir, carsTrain...) != ""
+		return isFile(dir, carsAll) || isFile(dir, carsTrain)
 	},
 	list: listCars,
 	mistaken: func(dir string) string {
 		for _, images := range []string{"car_ims", "cars_train", "cars_test"} {
 			if isDir(dir, images) {
-				return "images but neither cars_annos.mat nor the devkit's cars_train_annos.mat"
+				return "images but neither cars_annos.mat nor devkit/cars_train_annos.mat"
 			}
 		}
 		return ""
@@ -43,14 +43,11 @@ var carsRoots = []string{"cars196", "CARS196", "Cars196", "stanford_cars", "Stan
 
 const carsAll = "cars_annos.mat"
 
-// Where the devkit's files have been seen to lie.
-var (
-	carsTrain = []string{"devkit/cars_train_annos.mat", "cars_train_annos.mat",
-		"car_devkit/devkit/cars_train_annos.mat"}
-	carsTest = []string{"devkit/cars_test_annos_withlabels.mat", "cars_test_annos_withlabels.mat",
-		"car_devkit/devkit/cars_test_annos_withlabels.mat"}
-	carsTestBare = []string{"devkit/cars_test_annos.mat", "cars_test_annos.mat", "car_devkit/devkit/cars_test_annos.mat"}
-	carsMeta     = []string{"devkit/cars_meta.mat", "cars_meta.mat", "car_devkit/devkit/cars_meta.mat"}
+// Where torchvision has the devkit's files.
+const (
+	carsTrain = "devkit/cars_train_annos.mat"
+	carsTest  = "cars_test_annos_withlabels.mat"
+	carsMeta  = "devkit/cars_meta.mat"
 )
 
 const (
@@ -60,8 +57,8 @@ const (
 )
 
 func listCars(dir string) (*Listing, error) {
-	if isFile(dir, carsAll) && (isDir(dir, "car_ims") || firstFile(dir, carsTrain...) == "") {
-		return listCarsAll(dir) // Some copies have both lists, and the images of one.
+	if isFile(dir, carsAll) {
+		return listCarsAll(dir)
 	}
 	return listCarsDevkit(dir)
 }
@@ -82,7 +79,7 @@ func listCarsAll(dir string) (*Listing, error) {
 	s := newSplitter(dir, "train", "test")
 	images, err := carsOf(m["annotations"], "relative_im_path")
 	if err == nil {
-		err = s.addCars(images, m["class_names"], func(file string) []string { return []string{file} })
+		err = s.addCars(images, m["class_names"], "")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", carsAll, err)
@@ -92,33 +89,19 @@ func listCarsAll(dir string) (*Listing, error) {
 
 // listCarsDevkit reads the devkit's two lists: annotations with fname and class.
 func listCarsDevkit(dir string) (*Listing, error) {
-	test := firstFile(dir, carsTest...)
-	if test == "" { // Some copies have the labels in the other file.
-		test = firstFile(dir, carsTestBare...)
-	}
-	if test == "" {
-		return nil, fmt.Errorf("no file cars_test_annos_withlabels.mat in %s", dir)
-	}
-	var names *mat5.Array
-	if meta := firstFile(dir, carsMeta...); meta != "" {
-		m, err := readMat(dir, meta)
-		if err != nil {
-			return nil, err
-		}
-		names = m["class_names"]
+	meta, err := readMat(dir, carsMeta)
+	if err != nil {
+		return nil, err
 	}
 	s := newSplitter(dir, "train", "test")
-	for _, part := range []struct{ list, folder string }{{firstFile(dir, carsTrain...), "cars_train"},
-		{test, "cars_test"}} {
+	for _, part := range []struct{ list, folder string }{{carsTrain, "cars_train/"}, {carsTest, "cars_test/"}} {
 		m, err := readMat(dir, part.list)
 		if err != nil {
 			return nil, err
 		}
 		images, err := carsOf(m["annotations"], "fname")
 		if err == nil {
-			err = s.addCars(images, names, func(file string) []string {
-				return []string{part.folder + "/" + file, part.folder + "/" + part.folder + "/" + file}
-			})
+			err = s.addCars(images, meta["class_names"], part.folder)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", part.list, err)
@@ -164,8 +147,8 @@ func carBox(s map[string]*mat5.Array) *Rectangle {
 	return &Rectangle{left, top, v[2] - left, v[3] - top}
 }
 
-// addCars takes images into the splits; the first of its places that has a file is where an image is.
-func (s *splitter) addCars(images []carImage, names *mat5.Array, places func(file string) []string) error {
+// addCars takes images of a folder into the splits.
+func (s *splitter) addCars(images []carImage, names *mat5.Array, folder string) error {
 	if !slices.ContainsFunc(images, func(image carImage) bool { return image.box == nil }) && s.boxes == nil {
 		s.boxes = map[string]Rectangle{}
 	}
@@ -179,23 +162,10 @@ func (s *splitter) addCars(images []carImage, names *mat5.Array, places func(fil
 		if image.class > carsTrainClasses {
 			split = 1
 		}
-		at := places(image.file)
-		for _, place := range at[1:] {
-			if !localPath(place) {
-				break
-			}
-			there, err := s.there(place)
-			if err != nil {
-				return err
-			}
-			if there {
-				at[0] = place
-			}
-		}
 		if s.boxes != nil && image.box != nil {
-			s.boxes[at[0]] = *image.box
+			s.boxes[folder+image.file] = *image.box
 		}
-		if err := s.add(split, class, at[0]); err != nil {
+		if err := s.add(split, class, folder+image.file); err != nil {
 			return err
 		}
 	}
