@@ -4,7 +4,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -72,15 +71,13 @@ func TestGallery(t *testing.T) {
 		"want the folder": {"query", in("none"), photo},
 		"at least 1":      {"query", in("G"), photo, "--k", "0"},
 		"neither a JPEG":  {"query", in("G"), text},
-		"or --features Q": {"query", in("G")},
+		"at least 2 arg":  {"query", in("G")},
 		"ends in .svg":    {"query", in("G"), photo, "--out", in("found.txt")},
 		"is an input":     {"query", in("G"), photo, "--out", photo},
-		"no such file":    {"query", in("G"), "--features", in("none.npy")},
-		"nan.npy: row 0, column 1 is NaN": {"query", in("G"), "--features",
-			write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)},
-		"by the network": {"query", in("G"), "--features", write(t, in("wide.npy"), []float32{1, 2}, 1, 2)},
-		"be a folder":    {"index", "--features", write(t, in("X.npy"), []float32{1}, 1, 1), "--out", in("X.npy")},
-		"want [N, F]":    {"index", "--features", write(t, in("cube.npy"), []float32{1, 2}, 1, 1, 2), "--out", in("H")},
+		"be a folder": {"index", "--images", images, "--weights", "pretrained", "--out",
+			write(t, in("X.npy"), []float32{1}, 1, 1)},
+		"FAISS": {"index", "--images", images, "--weights", "pretrained", "--features", in("X.npy"),
+			"--out", in("H")},
 		"none: no such file or directory: want a folder of JPEG": {"index", "--images", in("none"), "--out", in("H"),
 			"--weights", "no weights either"},
 		"gap or embedding": {"index", "--images", images, "--out", in("H"), "--weights", "pretrained", "--features", "x"},
@@ -89,6 +86,18 @@ func TestGallery(t *testing.T) {
 		if !failed(code) || !strings.Contains(stderr, want) {
 			t.Errorf("%v: %d %s; want %s", args, code, stderr, want)
 		}
+	}
+	// An index stays whole if the next one fails.
+	before, err := os.ReadFile(filepath.Join(in("G"), "rows.names.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(in("empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	invoke(t, "gallery", "index", "--images", in("empty"), "--weights", "pretrained", "--out", in("G"))
+	if kept, err := os.ReadFile(filepath.Join(in("G"), "rows.names.txt")); err != nil || string(kept) != string(before) {
+		t.Errorf("%v %q", err, kept)
 	}
 	// An index may come from somebody else.
 	for what, text := range map[string]string{"cut off": "{", "long": "[" + strings.Repeat("{},", 1<<19) + "{}]"} {
@@ -101,8 +110,8 @@ func TestGallery(t *testing.T) {
 	}
 }
 
-// Rows of a file are a gallery, as they are or embedded by a run's head, and are asked by rows.
-func TestGalleryOfFeatures(t *testing.T) {
+// Rows that a head embeds keep their names and labels.
+func TestEmbedRowsByAHead(t *testing.T) {
 	atWork(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -121,53 +130,8 @@ func TestGalleryOfFeatures(t *testing.T) {
 	if err := os.WriteFile(in("X.names.txt"), []byte(names), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	asked := write(t, in("Q.npy"), values[5*9:5*11], 2, 5)
-	nearest := func(v map[string]any) (rows []any) {
-		for _, answer := range v["answers"].([]any) {
-			rows = append(rows, answer.(map[string]any)["found"].([]any)[0].(map[string]any)["row"])
-		}
-		return rows
-	}
-	if v := object(t, "gallery", "index", "--features", x, "--out", in("G")); v["rows"] != 24. || v["dim"] != 5. {
-		t.Errorf("%v", v)
-	}
-	v := object(t, "gallery", "query", in("G"), "--features", asked, "--k", "2")
-	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
-		t.Errorf("%v", got)
-	}
-	// Its files are inputs, whatever the folder's name has of a pattern.
-	object(t, "gallery", "index", "--features", x, "--out", in("G[1]"))
-	if code, _, stderr := invoke(t, "gallery", "query", in("G[1]"), "--features", asked, "--out",
-		in("G[1]/gallery.json")); !failed(code) || !strings.Contains(stderr, "is an input") {
-		t.Errorf("a page over the index: %d %s", code, stderr)
-	}
-	// An index stays whole if the next one fails, and can be indexed itself.
-	for _, bad := range []string{in("none.npy"), write(t, in("nan.npy"), []float32{1, float32(math.NaN())}, 1, 2)} {
-		if code, _, stderr := invoke(t, "gallery", "index", "--features", bad, "--out", in("G")); !failed(code) {
-			t.Errorf("%s: %d %s", bad, code, stderr)
-		}
-	}
-	object(t, "gallery", "index", "--features", filepath.Join(in("G"), "rows.npy"), "--out", in("G"))
-	if kept, err := os.ReadFile(filepath.Join(in("G"), "rows.names.txt")); err != nil || string(kept) != names {
-		t.Errorf("%v %q", err, kept)
-	}
-	kept, _, err := npy.ReadInt64(filepath.Join(in("G"), "rows.labels.npy"))
-	if err != nil || !slices.Equal(kept, labels) {
-		t.Errorf("%v %v", err, kept)
-	}
-	// Names and labels of an index before are not those of the next one.
-	object(t, "gallery", "index", "--features", asked, "--out", in("G"))
-	left, err := filepath.Glob(in("G/*"))
-	for i, path := range left {
-		left[i] = filepath.Base(path)
-	}
-	if want := []string{"gallery.json", "rows.labels.npy.old-1", "rows.names.txt.old-1", "rows.npy"}; err != nil ||
-		!slices.Equal(left, want) {
-		t.Errorf("%v %q, want %q", err, left, want)
-	}
 	run := object(t, "train", "--store", in("store"), "--features", x, "--head", "linear?start=random", "--dim", "3",
 		"--batch", "3x2", "--epochs", "1", "--set", "steps=2", "--lr", "0.1")["run"].(string)
-	// Rows that a head embeds keep their names and labels.
 	embed := []string{"embed", "--store", in("store"), "--features", x, "--weights", run, "--out", in("E.npy")}
 	object(t, embed...)
 	if kept, err := os.ReadFile(in("E.names.txt")); err != nil || string(kept) != names {
@@ -179,24 +143,7 @@ func TestGalleryOfFeatures(t *testing.T) {
 	if err := npy.WriteInt64(in("X.labels.npy"), labels[1:], 23); err != nil {
 		t.Fatal(err)
 	}
-	byHead := []string{"gallery", "index", "--store", in("store"), "--features", x, "--weights", run[:8], "--out", in("H")}
-	for _, args := range [][]string{byHead, embed} {
-		if code, _, stderr := invoke(t, args...); !failed(code) || !strings.Contains(stderr, "a label for each") {
-			t.Errorf("%v: %d %s", args, code, stderr)
-		}
-	}
-	if err := os.Remove(in("X.labels.npy")); err != nil {
-		t.Fatal(err)
-	}
-	if v := object(t, byHead...); v["dim"] != 3. {
-		t.Errorf("%v", v)
-	}
-	v = object(t, "gallery", "query", "--store", in("store"), in("H"), "--features", asked)
-	if got := nearest(v); !slices.Equal(got, []any{9., 10.}) {
-		t.Errorf("%v", got)
-	}
-	code, _, stderr := invoke(t, "gallery", "query", "--store", in("other"), in("H"), "--features", asked)
-	if !failed(code) || !strings.Contains(stderr, "is no file, and") {
+	if code, _, stderr := invoke(t, embed...); !failed(code) || !strings.Contains(stderr, "a label for each") {
 		t.Errorf("%d %s", code, stderr)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -49,15 +50,33 @@ func (t *try) rowsOf(dir, what string, n, classes int) (path string) {
 	return path
 }
 
+// indexOf is the command that indexes a folder of images.
+func indexOf(images, dir string) []string {
+	return []string{"gallery", "index", "--images", images, "--arch", "small", "--weights", "pretrained", "--features",
+		"gap", "--out", dir}
+}
+
+// photograph is the first of the images.
+func (t *try) photograph() (path string) {
+	t.must(filepath.WalkDir(t.images, func(file string, d fs.DirEntry, err error) error {
+		if path == "" && err == nil && !d.IsDir() {
+			path = file
+		}
+		return err
+	}))
+	return path
+}
+
 // killIndex replaces an index by another one, and kills it or gives it no room: what then reads the folder finds all of
 // the old or all of the new, or is refused, and the same command makes it whole.
 func killIndex(t *try) {
-	n := 50 + t.IntN(500)
-	sources := []string{t.rowsOf(filepath.Join(t.dir, "a"), "a", n, 2+t.IntN(9)),
-		t.rowsOf(filepath.Join(t.dir, "b"), "b", n, 2+t.IntN(9))}
-	dir, asked := filepath.Join(t.dir, "G"), t.rowsOf(filepath.Join(t.dir, "q"), "q", 4, 2)
-	index := func(k int) []string { return []string{"gallery", "index", "--features", sources[k], "--out", dir} }
-	readers := [][]string{{"gallery", "query", dir, "--features", asked, "--k", "3", "--json"},
+	fewer := filepath.Join(t.dir, "fewer")
+	t.must(os.CopyFS(fewer, os.DirFS(t.images)))
+	asked := t.photograph()
+	t.must(os.Remove(filepath.Join(fewer, strings.TrimPrefix(asked, t.images))))
+	sources, dir := []string{t.images, fewer}, filepath.Join(t.dir, "G")
+	index := func(k int) []string { return indexOf(sources[k], dir) }
+	readers := [][]string{{"gallery", "query", dir, asked, "--k", "3", "--json"},
 		{"recall", "--embeddings", filepath.Join(dir, "rows.npy"), "--json"}}
 	var want [2][2]string
 	for k := range sources {
@@ -81,11 +100,11 @@ func killIndex(t *try) {
 		now = t.IntN(2)
 		var short func(*exec.Cmd)
 		if t.IntN(3) == 0 {
-			short = limited(1 + t.IntN(n/12))
+			short = limited(1 + t.IntN(6))
 		}
 		child := t.start(short, index(now)...)
 		if short == nil {
-			for before := names(dir); !child.ended() && names(dir) == before && t.IntN(4000) > 0; {
+			for before := names(dir); !child.ended() && names(dir) == before && t.IntN(100000) > 0; {
 			}
 			child.endIn(time.Duration(t.Int64N(int64(4 * time.Millisecond))))
 			child.kill()
@@ -130,9 +149,9 @@ func names(dir string) string {
 // stays what it is.
 func oddOutput(t *try) {
 	canary, unharmed := t.canary()
-	x := t.rowsOf(filepath.Join(t.dir, "a"), "a", 12, 3)
+	x, photo := t.rowsOf(filepath.Join(t.dir, "a"), "a", 12, 3), t.photograph()
 	labels, g := filepath.Join(t.dir, "a", "X.labels.npy"), filepath.Join(t.dir, "G")
-	if r := t.run("gallery", "index", "--features", x, "--out", g); r.code != 0 {
+	if r := t.run(indexOf(t.images, g)...); r.code != 0 {
 		t.fail(&t.Lost, "an index is not made: %s", r.stderr)
 		return
 	}
@@ -147,15 +166,16 @@ func oddOutput(t *try) {
 		{"dissect", "--loss", "triplet", "--embeddings", x, "--labels", labels, "--matrix"},
 		{"dissect", "--loss", "triplet", "--embeddings", x, "--labels", labels, "--pairs"},
 		{"rule", "ours", "--pytorch", "--out"},
-		{"gallery", "query", g, "--features", x, "--out"},
+		{"gallery", "query", g, photo, "--out"},
 		{"embed", "--weights", net, "--images", t.images, "--out"},
-		{"gallery", "index", "--features", x, "--out"},
+		indexOf(t.images, "")[:9],
 	})
 	switch {
 	case command[0] == "embed":
 		input = net
 	case command[1] == "query":
-		input = pick(t, []string{x, filepath.Join(g, "rows.npy"), filepath.Join(g, "gallery.json")})
+		input = pick(t, []string{filepath.Join(g, "rows.names.txt"), filepath.Join(g, "rows.npy"),
+			filepath.Join(g, "gallery.json")})
 	case command[0] == "rule":
 		input = ""
 	}

@@ -29,10 +29,10 @@ import (
 type galleryNetwork struct {
 	Images   string `json:"images,omitempty"` // The folder of the images.
 	Arch     string `json:"arch,omitempty"`
-	Weights  string `json:"weights,omitempty"` // A path, or "pretrained"; none if rows were given as they are.
+	Weights  string `json:"weights,omitempty"` // A path, or "pretrained".
 	Run      string `json:"run,omitempty"`     // In place of Weights.
 	SHA256   string `json:"sha256,omitempty"`
-	Features string `json:"features,omitempty"` // Of images.
+	Features string `json:"features,omitempty"`
 }
 
 const galleryFile = "gallery.json"
@@ -56,53 +56,33 @@ func newGalleryIndex(a *cli.App) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "index --images DIR --weights W --out G",
-		Short: "Keep the embeddings of images, or of given features, to be searched",
+		Short: "Keep the embeddings of images to be searched",
 		Long: `Embed all images of a folder and write an index into a folder G: rows.npy, float32 [N, D] of length 1, as FAISS
 and hnswlib take it, too; rows.names.txt with their paths; rows.labels.npy if sub-folders are classes; and gallery.json,
 which says by which network, with paths relative to G. Weights, networks and features are those of dmlx embed, or a
-run's name. Images that cannot be read are left out and named. An index that is in G is replaced.
-
---features X.npy keeps the rows [N, F] of a file in place of images; with --weights they are embedded by a head that was
-trained on such features. Names and labels are those beside X.npy, if there are any; --images is the folder of names
-that are paths of images.`,
-		Example: "  dmlx gallery index --weights pretrained --features gap --images photos --out G\n" +
-			"  dmlx gallery index --features X.npy --weights 077c9a --out G",
-		Args: cobra.NoArgs,
+run's name. Images that cannot be read are left out and named. An index that is in G is replaced.`,
+		Example: "  dmlx gallery index --weights pretrained --features gap --images photos --out G",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			given := ""
-			switch {
-			case filepath.Ext(of.Features) == ".npy":
-				if given, of.Features = of.Features, ""; of.Arch != "" {
-					return cli.Usagef("--arch belongs to images, and --features %s has rows", given)
-				}
-			case of.Images == "" || of.Weights == "":
-				return cli.Usagef("want --images and --weights, or --features X.npy")
+			if filepath.Ext(of.Features) == ".npy" {
+				return cli.Usagef("--features %s: FAISS and hnswlib search rows of a file; want gap or embedding, of images",
+					of.Features)
 			}
 			images, weights := of.Images, of.Weights
 			if of.Images, err = files.RelativeTo(out, images); err != nil {
 				return err
 			}
-			var list *datasets.ImageList
-			if given == "" {
-				if list, err = listImages(a, images); err != nil {
-					return err
-				}
+			list, err := listImages(a, images)
+			if err != nil {
+				return err
 			}
 			if err := cmp.Or(cli.CheckOutDir(out), identify(a, &of, out)); err != nil {
 				return err
 			}
-			var f *featureFile
-			what, skipped := "images", 0
-			if given != "" {
-				what = "rows"
-				f, err = namedFeatures(a, given, weights)
-			} else {
-				f, skipped, err = imageFeatures(cmd.Context(), a, of, list, weights)
-			}
+			f, skipped, err := imageFeatures(cmd.Context(), a, of, list, weights)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, f.close()) }()
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
@@ -110,17 +90,17 @@ that are paths of images.`,
 			if err := f.write(cmd.Context(), a, filepath.Join(out, retrieval.IndexRows), "", ""); err != nil {
 				return err
 			}
-			return a.Print(map[string]any{what: f.rows, "dim": f.width, "out": out, "skipped": skipped},
-				fmt.Sprintf("%d %s, %d values each, in %s", f.rows, what, f.width, out))
+			return a.Print(map[string]any{"images": f.rows, "dim": f.width, "out": out, "skipped": skipped},
+				fmt.Sprintf("%d images, %d values each, in %s", f.rows, f.width, out))
 		},
 	}
 	ArchFlag(cmd, &of.Arch)
 	f := cmd.Flags()
 	f.StringVar(&of.Weights, "weights", "", "weights as dmlx embed takes them, or a run's name")
 	f.StringVar(&of.Images, "images", "", "folder of JPEG and PNG files, or of a folder of them for each class")
-	f.StringVar(&of.Features, "features", "embedding", "gap or embedding; or rows [N, F] (.npy) in place of images")
+	f.StringVar(&of.Features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "folder to write")
-	cli.Require(cmd, "out")
+	cli.Require(cmd, "images", "weights", "out")
 	return cmd
 }
 
@@ -150,12 +130,12 @@ func imageFeatures(ctx context.Context, a *cli.App, of galleryNetwork, list *dat
 	defer net.store.Finalize()
 	values, skipped, err := net.folder(ctx, a, list, 1, true)
 	return &featureFile{path: list.Dir, values: values, rows: len(list.Paths), width: net.width, names: list.Paths,
-		labels: list.Labels, close: noClose}, skipped, err
+		labels: list.Labels}, skipped, err
 }
 
-// galleryHit is a row of a gallery and its cosine similarity to a query.
+// galleryHit is an image of a gallery and its cosine similarity to a query.
 type galleryHit struct {
-	Path       string  `json:"path"` // Of its image, or the row's name.
+	Path       string  `json:"path"`
 	Row        int     `json:"row"`
 	Similarity float32 `json:"similarity"`
 }
@@ -167,26 +147,20 @@ type galleryAnswer struct {
 
 func newGalleryQuery(a *cli.App) *cobra.Command {
 	var k int
-	var out, features string
+	var out string
 	cmd := &cobra.Command{
 		Use:   "query G PHOTO...",
-		Short: "Find the images or rows of an index that are nearest to photographs or features",
+		Short: "Find the images of an index that are nearest to photographs",
 		Long: `Embed photographs by the network of an index, and find the k nearest images by cosine similarity. All images
-are compared, so that the result is exact. --out draws the photographs and what they found.
-
---features Q.npy takes the rows [n, F] of a file instead of photographs: features if the index was embedded by a head,
-else embeddings.`,
-		Example: "  dmlx gallery query G photo.jpg --k 10 --out found.png\n  dmlx gallery query G --features Q.npy",
-		Args:    cobra.MinimumNArgs(1),
+are compared, so that the result is exact. --out draws the photographs and what they found.`,
+		Example: "  dmlx gallery query G photo.jpg --k 10 --out found.png",
+		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			dir, queries := args[0], args[1:]
-			switch {
-			case k < 1:
+			if k < 1 {
 				return cli.Usagef("--k %d: want at least 1", k)
-			case (len(queries) == 0) == (features == ""):
-				return cli.Usagef("want photographs, or --features Q.npy")
 			}
-			read := append(slices.Clone(queries), features)
+			read := slices.Clone(queries)
 			own, _ := os.ReadDir(dir) // There may be none, which openGallery reports.
 			for _, file := range own {
 				read = append(read, filepath.Join(dir, file.Name()))
@@ -207,7 +181,10 @@ else embeddings.`,
 			if of.Run == "" && by != train.Pretrained {
 				by = within(dir, by)
 			}
-			if of.SHA256 != "" && (features == "" || of.Features == "") {
+			if of.Features == "" {
+				return fmt.Errorf("%s has rows of a file, which FAISS and hnswlib search", dir)
+			}
+			if of.SHA256 != "" {
 				now := galleryNetwork{Weights: by}
 				if err := identify(a, &now, dir); err != nil {
 					return fmt.Errorf("the network of %s: %w", dir, err)
@@ -215,16 +192,13 @@ else embeddings.`,
 					return fmt.Errorf("%s has changed since %s was embedded by it: index the images again", by, dir)
 				}
 			}
-			values, width, err := queriesBy(cmd.Context(), a, of, by, features, queries)
+			values, width, err := photographs(cmd.Context(), a, of, by, queries)
 			if err != nil {
 				return err
 			}
 			if width != x.Dim() {
 				return fmt.Errorf("%s has rows of %d values, the queries have %d: ask by the network of its rows", dir, x.Dim(),
 					width)
-			}
-			for i := len(queries); i < len(values)/width; i++ {
-				queries = append(queries, fmt.Sprintf("%s row %d", features, i))
 			}
 			var b compute.Backend
 			if len(queries) >= 64 { // Fewer take less time than the backend's start.
@@ -244,10 +218,7 @@ else embeddings.`,
 				one := galleryAnswer{Query: query}
 				fmt.Fprintf(&text, "%s\n", query)
 				for _, n := range found[i] {
-					path := fmt.Sprintf("row %d", n.Index)
-					if names != nil {
-						path = within(within(dir, of.Images), names[n.Index])
-					}
+					path := within(within(dir, of.Images), names[n.Index])
 					one.Found = append(one.Found, galleryHit{path, n.Index, n.Similarity})
 					fmt.Fprintf(&text, "  %.4f  %s\n", n.Similarity, path)
 				}
@@ -266,7 +237,6 @@ else embeddings.`,
 	f := cmd.Flags()
 	f.IntVar(&k, "k", 10, "images to find, or all if there are fewer")
 	f.StringVar(&out, "out", "", "picture to write: .svg, .png or .pdf")
-	f.StringVar(&features, "features", "", "rows [n, F] to search for instead of photographs (.npy)")
 	return cmd
 }
 
@@ -278,23 +248,9 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// queriesBy returns what a gallery is asked by: photographs embedded by its network, or rows of a file.
-func queriesBy(ctx context.Context, a *cli.App, of galleryNetwork, weights, features string, photos []string) (
+// photographs returns the embeddings of photographs by the network of a gallery.
+func photographs(ctx context.Context, a *cli.App, of galleryNetwork, weights string, photos []string) (
 	values []float32, width int, err error) {
-	if features != "" {
-		if of.Features != "" { // Of images, whose network takes no features.
-			weights = ""
-		}
-		f, err := openFeatures(a, features, weights)
-		if err != nil {
-			return nil, 0, err
-		}
-		values, err := f.all(ctx)
-		return values, f.width, err
-	}
-	if of.Features == "" {
-		return nil, 0, errors.New("the gallery has rows of a file, and no network for photographs: ask by --features Q.npy")
-	}
 	net, err := loadEmbedder(a, of.Arch, weights, of.Features)
 	if err != nil {
 		return nil, 0, err
@@ -311,14 +267,14 @@ func queriesBy(ctx context.Context, a *cli.App, of galleryNetwork, weights, feat
 	return values, net.width, err
 }
 
-// openGallery opens the index of a folder, with the names of its rows, if they have some.
+// openGallery opens the index of a folder, with the paths of its images.
 func openGallery(dir string) (*retrieval.Index, []string, error) {
 	x, err := retrieval.OpenIndex(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: want the folder that dmlx gallery index has written", err)
 	}
 	names, err := files.ReadNames(files.Beside(filepath.Join(dir, retrieval.IndexRows), files.NamesFile), x.Len())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, nil, errors.Join(err, x.Close())
 	}
 	return x, names, nil

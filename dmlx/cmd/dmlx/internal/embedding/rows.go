@@ -131,17 +131,6 @@ func (f *featureFile) parts(ctx context.Context) iter.Seq2[[]float32, error] {
 	}
 }
 
-// all are the rows, embedded.
-func (f *featureFile) all(ctx context.Context) (all []float32, err error) {
-	for rows, err := range f.parts(ctx) {
-		if err != nil {
-			return nil, errors.Join(err, f.close())
-		}
-		all = append(all, rows...)
-	}
-	return all, f.close()
-}
-
 // write writes the rows to a file, and beside it their names, labels and what is said about them, as far as there are
 // any; see [files.Together]. labels ends in .txt if it is to have the names of the classes; empty paths are those
 // beside the rows.
