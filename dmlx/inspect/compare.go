@@ -230,7 +230,7 @@ func (c *Comparison) Curves() (*figures.Figure, error) {
 	there := false
 	for i, g := range c.Groups {
 		s := runs.MeanOf(g, measured("R@1"))
-		group := figures.RunGroup{Name: c.Names[i], Recall: s}
+		group, drawn := figures.RunGroup{Name: c.Names[i], Recall: s}, false
 		for _, run := range g {
 			epochs, err := c.store.Metrics(run.Hash)
 			if err != nil {
@@ -241,14 +241,17 @@ func (c *Comparison) Curves() (*figures.Figure, error) {
 				curve = append(curve, figures.TrainingEpoch{Epoch: e.Epoch, ViolationRate: e.ViolationRate, Sap: e.Sap, San: e.San,
 					GradientNorm: e.GradientNorm})
 			}
-			there = there || len(curve) > 0
+			drawn = drawn || len(curve) > 0
 			group.Curves = append(group.Curves, curve)
+		}
+		if there = there || drawn; !drawn {
+			group.Name += " (no epochs here)"
 		}
 		curves = append(curves, group)
 	}
 	if !there {
-		return nil, fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none",
-			c.store.Dir)
+		return nil, fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none; "+
+			"trained here, with bundled results ignored, they have", c.store.Dir)
 	}
 	return figures.RunCurves(c.Provenance, curves...)
 }

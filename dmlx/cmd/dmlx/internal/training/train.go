@@ -206,7 +206,18 @@ func (t *training) compare(ctx context.Context, results []*runs.Result, ran int,
 		if v["trained"] = ran; len(results) < all {
 			return fmt.Sprintf("%d of %d runs are there", len(results), all)
 		}
-		return fmt.Sprintf("%d runs, %d of them trained now", all, ran)
+		text := fmt.Sprintf("%d runs, %d of them trained now", all, ran)
+		bundled := 0
+		for _, r := range results {
+			if r.Bundled {
+				bundled++
+			}
+		}
+		if bundled > 0 {
+			text += fmt.Sprintf("; %d come with the program, as measures alone: --no-bundled trains them here, for their curves",
+				bundled)
+		}
+		return text
 	})
 }
 
