@@ -62,6 +62,9 @@ func Fit(ctx context.Context, data *samples.Data, c Config, progress func(Progre
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	out, err := trainer.Train(ctx, Training{Config: c, ID: "fit", Data: data, Dir: dir, Progress: progress})
+	if err := ctx.Err(); out == nil && err != nil { // Whose own sentence would say that the run resumes.
+		return nil, fmt.Errorf("stopped, and nothing of the training is kept: %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}

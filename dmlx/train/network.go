@@ -124,7 +124,7 @@ func (c Config) prepared(data *samples.Data) (Config, *samples.Data, error) {
 	size := [2]int{shape.Dim(0), shape.Dim(1)}
 	for i, d := range n.Size {
 		if d != 0 && d != size[i] {
-			return c, nil, fmt.Errorf("%s: images of %d × %d pixels, but %s is exported for %d × %d: use --set size=%d, or "+
+			return c, nil, fmt.Errorf("%s: images of %d × %d pixels, but %s is exported for %d × %d: want size = %d, or "+
 				"export it for images of any size by `python export.py NAME FILE any` (dmlx help onnx)",
 				data.Name, size[0], size[1], c.NetworkFile, n.Size[0], n.Size[1], n.Size[0])
 		}
