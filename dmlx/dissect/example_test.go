@@ -113,6 +113,5 @@ func ExampleCheck() {
 		}
 	}
 	// Output:
-	// any similarity - pair weight near
-	// duplicates - pair weight near
+	// finite - pair weight near
 }
