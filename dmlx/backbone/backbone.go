@@ -302,7 +302,7 @@ func at(scope *model.Scope, name string) *model.Scope {
 func variable(scope *model.Scope, name string) *model.Variable {
 	v := scope.GetVariable(name)
 	if v == nil {
-		exceptions.Panicf("backbone: no variable %q in %q: Init or LoadWeights comes first", name, scope.Scope())
+		exceptions.Panicf("backbone: no variable %q in %q: Init or DecodeWeights comes first", name, scope.Scope())
 	}
 	return v
 }

@@ -284,7 +284,7 @@ func TestMistakesAreErrors(t *testing.T) {
 		build      func(scope *model.Scope, x *graph.Node) *graph.Node
 		dims       []int
 	}{
-		{"no Init", "Init or LoadWeights comes first", false, func(s *model.Scope, x *graph.Node) *graph.Node {
+		{"no Init", "Init or DecodeWeights comes first", false, func(s *model.Scope, x *graph.Node) *graph.Node {
 			return backbone.Small.Embed(s, x, 4, backbone.Pass{})
 		}, []int{1, 8, 8, 3}},
 		{"one value per channel", "more than one value per channel", true, func(s *model.Scope, x *graph.Node) *graph.Node {

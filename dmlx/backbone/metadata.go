@@ -109,7 +109,7 @@ func PreprocessingOf(meta map[string]string) (p Preprocessing, found bool, err e
 	return p, true, nil
 }
 
-// Metadata gives the metadata of a safetensors file; see [SaveWeights]. A file of torch.save has none.
+// Metadata gives the metadata of a safetensors file; see [EncodeWeights]. A file of torch.save has none.
 func Metadata(data []byte) (map[string]string, error) {
 	f, err := parseTensors(data)
 	if err != nil {

@@ -90,7 +90,7 @@ func (g *onnxGraph) tensor(name string) string {
 	p, known := g.params[name]
 	values, err := get(g.store, p)
 	if g.err == nil && (err != nil || !known || values == nil) {
-		g.err = fmt.Errorf("no variable for %s to export (%v): Init or LoadWeights comes first", name, err)
+		g.err = fmt.Errorf("no variable for %s to export (%v): Init or DecodeWeights comes first", name, err)
 	}
 	g.out = onnxpb.Message(g.out, 5, onnxpb.Tensor(name, values, p.Shape...))
 	return name

@@ -1,9 +1,7 @@
 package backbone
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +36,11 @@ func stranger(t *testing.T, rename func(name string) string) []byte {
 func stem(t *testing.T, path string) []float32 {
 	t.Helper()
 	store := model.NewStore()
-	if _, err := LoadWeights(path, store, LoadOptions{Arch: Small, WithoutHead: true}); err != nil {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeWeights(data, store, LoadOptions{Arch: Small, WithoutHead: true}); err != nil {
 		t.Errorf("%s: %v", filepath.Base(path), err)
 		return nil
 	}
@@ -66,65 +68,6 @@ func TestStrangersNames(t *testing.T) {
 		}
 		if a, ok := ArchOf(data); !ok || a != Small {
 			t.Errorf("under %q it looks like %q", prefix, a)
-		}
-	}
-}
-
-// sharded writes the files of a network in two parts and their index, which edit may change.
-func sharded(t *testing.T, edit func(files map[string]string)) (index string) {
-	t.Helper()
-	dir := t.TempDir()
-	entries, _, _, err := parseSafetensors(Pretrained())
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := slices.Sorted(maps.Keys(entries))
-	files := map[string]string{}
-	for part := range 2 {
-		file := fmt.Sprintf("model-%05d-of-00002.safetensors", part+1)
-		data := stranger(t, func(name string) string {
-			if i, _ := slices.BinarySearch(names, name); i%2 != part {
-				return ""
-			}
-			files["module."+name] = file
-			return "module." + name
-		})
-		if err := os.WriteFile(filepath.Join(dir, file), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	edit(files)
-	text, err := json.Marshal(map[string]any{"metadata": map[string]int{"total_size": 1}, "weight_map": files})
-	if err != nil {
-		t.Fatal(err)
-	}
-	index = filepath.Join(dir, "model.safetensors.index.json")
-	if err := os.WriteFile(index, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return index
-}
-
-// TestStrangersShards reads a network in several files by their index, and refuses an index that leads elsewhere.
-func TestStrangersShards(t *testing.T) {
-	plain := filepath.Join(t.TempDir(), "plain.safetensors")
-	if err := os.WriteFile(plain, Pretrained(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(stem(t, sharded(t, func(map[string]string) {})), stem(t, plain)) {
-		t.Error("by an index another network is read")
-	}
-	for want, edit := range map[string]func(files map[string]string){
-		"the name of a file in the same folder": func(files map[string]string) {
-			files["module.conv1.weight"] = "../" + strings.Repeat("secret", 99)
-		},
-		"no such file": func(files map[string]string) { files["module.conv1.weight"] = "model-3.safetensors" },
-		"missing":      func(files map[string]string) { delete(files, "module.bn1.weight") },
-		"weight_map":   func(files map[string]string) { clear(files) },
-	} {
-		_, err := LoadWeights(sharded(t, edit), model.NewStore(), LoadOptions{Arch: Small, WithoutHead: true})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want %q: %v", want, err)
 		}
 	}
 }

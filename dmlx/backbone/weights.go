@@ -49,38 +49,9 @@ func SetProxies(store *model.Store, values []float32, n, dim int) error {
 	return set(store, proxies(n, dim), values)
 }
 
-// SaveWeights writes the network's variables, with "fc" and proxies if the store has them, to a safetensors file with
-// PyTorch's names and layouts in float32, and the given metadata beside "format" and "arch". What is at path is
-// replaced in one move.
-func SaveWeights(path string, store *model.Store, a Arch, meta map[string]string) error {
-	data, err := EncodeWeights(store, a, meta)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(path, data, 0o644)
-}
-
-// LoadWeights reads weights with PyTorch's names and layouts by [ReadFile] into the store, creating or overwriting the
-// network's variables, and returns the file's metadata. float16, bfloat16 and float64 become float32.
-//
-// The network is found by its names under any keys and any prefix, as under "state_dict" and "module."; what the file
-// has beside it, such as an optimizer's state or a criterion, is left unread. But a tensor beside it that may change
-// the embedding is unexpected unless [LoadOptions].WithoutHead is set. Missing, unexpected and misshapen tensors are
-// named in one error, and then nothing is loaded; num_batches_tracked, which a model does not need, may be there or
-// not.
-func LoadWeights(path string, store *model.Store, o LoadOptions) (meta map[string]string, err error) {
-	data, err := ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	meta, err = DecodeWeights(data, store, o)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return meta, nil
-}
-
-// EncodeWeights gives the bytes that [SaveWeights] writes. Equal weights and metadata give equal bytes.
+// EncodeWeights returns the network's variables, with "fc" and proxies if the store has them, as a safetensors file with
+// PyTorch's names and layouts in float32, and the given metadata beside "format" and "arch". Equal weights and metadata
+// give equal bytes.
 func EncodeWeights(store *model.Store, a Arch, meta map[string]string) ([]byte, error) {
 	if _, err := ParseArch(string(a)); err != nil {
 		return nil, err
@@ -106,14 +77,22 @@ func EncodeWeights(store *model.Store, a Arch, meta map[string]string) ([]byte, 
 			return nil, err
 		}
 		if values == nil {
-			return nil, fmt.Errorf("no variable for %s's %s to save: Init or LoadWeights comes first", a, p.Name)
+			return nil, fmt.Errorf("no variable for %s's %s to save: Init or DecodeWeights comes first", a, p.Name)
 		}
 		out.put(p.Name, p.Shape, values)
 	}
 	return safetensors(out.header, out.body)
 }
 
-// DecodeWeights is [LoadWeights] for a file's bytes, as [Pretrained] gives them.
+// DecodeWeights reads the bytes of a safetensors file, or of one of torch.save (.pth, .pt, .ckpt, .bin) in PyTorch's
+// format of today or that before 1.6, with PyTorch's names and layouts into the store, creating or overwriting the
+// network's variables, and returns the file's metadata. float16, bfloat16 and float64 become float32.
+//
+// The network is found by its names under any keys and any prefix, as under "state_dict" and "module."; what the file
+// has beside it, such as an optimizer's state or a criterion, is left unread. But a tensor beside it that may change
+// the embedding is unexpected unless [LoadOptions].WithoutHead is set. Missing, unexpected and misshapen tensors are
+// named in one error, and then nothing is loaded; num_batches_tracked, which a model does not need, may be there or
+// not.
 func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[string]string, err error) {
 	if _, err := ParseArch(string(o.Arch)); err != nil {
 		return nil, err

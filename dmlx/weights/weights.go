@@ -34,7 +34,7 @@ func Read(a backbone.Arch, path string) (raw []byte, err error) {
 			return nil, err
 		}
 	}
-	raw, err = backbone.ReadFile(path)
+	raw, err = durable.ReadFile(path)
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
 	case own:

@@ -33,9 +33,7 @@ func TestCommandsOnDevices(t *testing.T) {
 	if err := backbone.Init(network, backbone.Small, 5, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := backbone.SaveWeights(weights, network, backbone.Small, nil); err != nil {
-		t.Fatal(err)
-	}
+	saveWeights(t, weights, network, nil)
 	if err := os.Mkdir(images, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -48,6 +48,17 @@ func drawImage(t *testing.T, path string, i int) {
 	}
 }
 
+func saveWeights(t *testing.T, path string, store *model.Store, meta map[string]string) {
+	t.Helper()
+	raw, err := backbone.EncodeWeights(store, backbone.Small, meta)
+	if err == nil {
+		err = os.WriteFile(path, raw, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestEmbed(t *testing.T) {
 	atWork(t)
 	dir := t.TempDir()
@@ -56,9 +67,7 @@ func TestEmbed(t *testing.T) {
 	if err := backbone.Init(store, backbone.Small, 5, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := backbone.SaveWeights(weights, store, backbone.Small, nil); err != nil {
-		t.Fatal(err)
-	}
+	saveWeights(t, weights, store, nil)
 	for i, name := range []string{"b/1.png", "a/2.png", "b/0/3.png"} {
 		drawImage(t, filepath.Join(images, name), i)
 	}
@@ -191,9 +200,7 @@ func TestEmbed(t *testing.T) {
 	// The file's metadata give the preprocessing, and flags override it.
 	described := filepath.Join(dir, "described.safetensors")
 	p := backbone.Preprocessing{Resize: 24, Crop: 16, Mean: backbone.ImageNetMean, Std: backbone.ImageNetStd}
-	if err := backbone.SaveWeights(described, store, backbone.Small, p.Metadata()); err != nil {
-		t.Fatal(err)
-	}
+	saveWeights(t, described, store, p.Metadata())
 	alone := []string{"embed", "--weights", described, "--images", images, "--out", out}
 	object(t, alone...)
 	if same, _, err := npy.ReadFloat32(out); err != nil || !slices.Equal(same, fewer) {
@@ -204,9 +211,7 @@ func TestEmbed(t *testing.T) {
 		t.Error("--crop does not go before the file's", err)
 	}
 	p.Std = [3]float32{0.5, 0.5, 0.5}
-	if err := backbone.SaveWeights(described, store, backbone.Small, p.Metadata()); err != nil {
-		t.Fatal(err)
-	}
+	saveWeights(t, described, store, p.Metadata())
 	object(t, alone...)
 	if other, _, err := npy.ReadFloat32(out); err != nil || slices.Equal(other, fewer) {
 		t.Error("the file's colors are not taken", err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -74,7 +75,7 @@ func damageForeign(t *try) {
 			tensorOf("K\x04K\x04\x86", "K\x04K\x01\x86") + key("module.fc.bias") + tensorOf("K\x04\x85", "K\x01\x85") + "us."
 		path := filepath.Join(t.dir, "net.pth")
 		t.must(os.WriteFile(path, t.damaged(pickled(program)), 0o644))
-		raw, err := backbone.ReadFile(path)
+		raw, err := durable.ReadFile(path)
 		if err == nil {
 			_, err = backbone.HeadDim(raw)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -47,7 +48,6 @@ var readers = map[string]string{
 	"datasets/cub.go":                         "lists",
 	"datasets/decode.go":                      "images",
 	"datasets/internal/mat5/mat5.go":          "TestReadIsBounded of its package",
-	"dmlx/backbone/file.go":                   "weights",
 	"dmlx/backbone/lowrank.go":                piece,
 	"dmlx/backbone/metadata.go":               piece,
 	"dmlx/backbone/pytorch.go":                "weights",
@@ -217,7 +217,7 @@ func key(name string) string {
 func number(n uint64) string { return "\x8a\x08" + string(binary.LittleEndian.AppendUint64(nil, n)) }
 
 func weights(path string) error {
-	data, err := backbone.ReadFile(path)
+	data, err := durable.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -340,14 +340,6 @@ var bombs = map[string][]bomb{
 			read: weights},
 		{name: "tensors", data: tensorFile(`{"__metadata__":{` + many(`"a":"b",`, 1<<19) + `"c":"d"}}`), read: weights},
 		{name: "sparse", data: tensorFile(`{}`), size: terabyte, read: weights},
-		{name: "index",
-			data: []byte(`{"weight_map":{` + many(`"a":"b",`, 1<<19) + `"c":"../d"}}`), read: func(path string) error {
-				to := path + ".index.json"
-				if err := os.Rename(path, to); err != nil {
-					return err
-				}
-				return weights(to)
-			}},
 	},
 	"onnx": {
 		{name: "a length", data: []byte("\x3a\xff\xff\xff\xff\x7f"), read: network},

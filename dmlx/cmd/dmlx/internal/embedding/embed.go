@@ -31,7 +31,7 @@ that are left out are counted and listed. Beside F.npy are written F.names.txt, 
 there are classes, F.labels.npy; a file --labels that ends in .txt gets the classes' names. dmlx recall and dmlx train
 --features take them.
 
-The weights are a safetensors file or its index, or a checkpoint of torch.save (.pth, .ckpt), in which the network is
+The weights are a safetensors file, or a checkpoint of torch.save (.pth, .ckpt), in which the network is
 found by torchvision's names under any prefix; or "pretrained": the published weights of --arch; or the ONNX file of a
 network (dmlx help onnx), of which the output is written as it is.
 

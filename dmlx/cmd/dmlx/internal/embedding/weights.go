@@ -173,7 +173,7 @@ func writeONNX(a *cli.App, encoded []byte, out, arch, of string, dim, crop int) 
 
 // weightsOf reads the weights of a file or of a finished run, and returns what to call them in errors.
 func weightsOf(a *cli.App, fileOrRun string) (raw []byte, name string, err error) {
-	raw, err = backbone.ReadFile(fileOrRun)
+	raw, err = durable.ReadFile(fileOrRun)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return raw, fileOrRun, err
 	}
