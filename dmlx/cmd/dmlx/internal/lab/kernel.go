@@ -26,10 +26,16 @@ type kernelSpec struct {
 	Env           map[string]string `json:"env"`
 }
 
-// kernelScript starts GoNB for any Jupyter. The kernelspec has its arguments.
-//
-//go:embed kernel.sh
-var kernelScript []byte
+var (
+	// kernelScript starts GoNB for any Jupyter. The kernelspec has its arguments.
+	//
+	//go:embed kernel.sh
+	kernelScript []byte
+	// goScript is the go command of GoNB, in the folder bin beside kernelScript.
+	//
+	//go:embed go.sh
+	goScript []byte
+)
 
 // newKernelSpec returns the kernelspec of GoNB, which a script starts, with this checkout in each notebook's workspace,
 // so that cells import its packages and see edits at once. A cell's errors are plain text, which the extension cuts to
@@ -74,6 +80,13 @@ func (l *Lab) writeKernel(set goEnv) error {
 		return err
 	}
 	l.spec = append(data, '\n')
+	goFile := filepath.Join(l.checkout(), "bin", "go")
+	if err := os.MkdirAll(filepath.Dir(goFile), 0o755); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(goFile, goScript, 0o755); err != nil {
+		return err
+	}
 	return writeFiles(map[string][]byte{script: kernelScript, kernelFile(l.kernelPath()): l.spec,
 		kernelFile(filepath.Join(l.venv(), "share", "jupyter")): l.spec})
 }

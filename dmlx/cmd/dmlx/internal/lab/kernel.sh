@@ -5,7 +5,8 @@
 # set up what cells need, which a kernel of its first start waits for. It says how cells are compiled.
 PATH=$1:$PATH
 [ -n "$DMLX_HEADLESS" ] || PATH=$2:$PATH # Without an editor nobody completes code.
-export PATH
+DMLX_GO=$(command -v go) PATH=${0%/*}/bin:$PATH
+export DMLX_GO PATH
 kernel=$$ jupyter=${JPY_PARENT_PID:-$PPID}
 (
 	trap '' TERM INT

@@ -436,7 +436,7 @@ func (l *Lab) warmKey() (string, error) {
 		}
 		inputs = append(inputs, data...)
 	}
-	return hash(inputs, warmup), nil
+	return hash(inputs, warmup, []byte(cellFlags)), nil
 }
 
 // sweep removes old logs, and old temporary files of kernels and set-ups that were killed.

@@ -70,6 +70,23 @@ func TestWriteKernel(t *testing.T) {
 	if spec.Argv[2] != "/tools:/go/bin" || spec.Argv[4] != l.Root {
 		t.Errorf("argv %q, environment %q", spec.Argv, spec.Env)
 	}
+	script := filepath.Join(filepath.Dir(spec.Argv[1]), "bin", "go")
+	for args, want := range map[string]string{
+		"get":             "",
+		"get example.com": "get example.com, GOGC=\n",
+		"build -o x":      "build -o x, GOGC=off\n",
+		"run ./x":         "run ./x, GOGC=\n",
+	} {
+		cmd := exec.Command(script, strings.Fields(args)...)
+		fake := filepath.Join(l.Cache, "go")
+		if err := os.WriteFile(fake, []byte("#!/bin/sh\necho \"$*, GOGC=$GOGC\"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "DMLX_GO=" + fake}
+		if out, err := cmd.CombinedOutput(); string(out) != want || err != nil {
+			t.Errorf("go %s: %q, %v; want %q", args, out, err, want)
+		}
+	}
 	l.Root = "/a,b"
 	if err := l.writeKernel(goEnv{}); err == nil || !strings.Contains(err.Error(), "comma") {
 		t.Errorf("a root that GoNB would split: %v", err)

@@ -11,6 +11,10 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
 
+// cellFlags omit from the packages of cells what debuggers need, which linking a cell would read and drop. Cells alone
+// have SIMD, so that no other program compiles the same packages: without it, each would be compiled twice.
+const cellFlags = "-gcflags=all=-dwarf=false"
+
 // compiler returns the shell commands that set the environment in which cells are compiled, after a comment that says
 // what it is. SIMD makes the Go backend's matrix products about ten times as fast. Whether it can be had is tried and
 // not concluded from versions: simd/archsimd changes with Go, and the modules follow in their own time. Cells without
@@ -27,10 +31,12 @@ func (l *Lab) compiler(ctx context.Context, goTool string) (script string, err e
 	experiment := strings.TrimPrefix(os.Getenv("GOEXPERIMENT")+",simd", ",")
 	builds := func(set ...string) bool {
 		env := append(append(os.Environ(), "GOEXPERIMENT="+experiment), set...)
-		_, err := l.behind(ctx, l.Root, env, goTool, "build", buildinfo.Module+"/dmlx/backend", buildinfo.Module+"/datasets")
+		_, err := l.behind(ctx, l.Root, env, goTool, "build", cellFlags,
+			buildinfo.Module+"/dmlx/backend", buildinfo.Module+"/datasets")
 		return err == nil
 	}
-	script = fmt.Sprintf("export GOEXPERIMENT=%q\n", experiment)
+	// The user's flags are those that win.
+	script = fmt.Sprintf("export GOEXPERIMENT=%q GOFLAGS=\"%s $GOFLAGS\"\n", experiment, cellFlags)
 	how := version + " with SIMD"
 	if !builds() {
 		how = version + " without SIMD, with which its packages do not build"

@@ -50,6 +50,9 @@ func TestCompiler(t *testing.T) {
 			if !strings.Contains(how, "go9.9") || strings.Contains(how, "without") != (c.want == "") {
 				t.Errorf("it says %q", how)
 			}
+			if strings.Contains(commands, cellFlags+" $GOFLAGS") != (c.want != "") {
+				t.Errorf("%q, want %s only with SIMD", commands, cellFlags)
+			}
 			if c.want == "" && commands != "" || !strings.Contains(commands, c.want) {
 				t.Errorf("%q, want %q", commands, c.want)
 			}
