@@ -141,6 +141,9 @@ class Side {
 
   arrowsLater = later(180, () => this.update("arrows"));
 
+  // A loss takes long for each point of its diagram, and has jumps between them. Once it rests there are more.
+  finer = later(250, () => this.kind === "loss" && this.update("diagram", "fine"));
+
   details = later(150, async () => {
     try {
       const p = await this.bench.engine.call("parse", this.subject);
@@ -178,7 +181,8 @@ class Side {
   async update(...wanted) {
     const {engine, state} = this.bench, letter = this.letter, subject = this.subject;
     if (letter === "b" && !state.compare) return;
-    const want = (part) => wanted.length === 0 || wanted.includes(part), grid = {...subject, low: state.low, high: 1};
+    const want = (part) => wanted.length === 0 || wanted.includes(part), grid = {...subject, low: state.low, high: 1}, fine = wanted.includes("fine");
+    if (want("diagram") && !fine) this.finer();
     const ask = {
       batch: () => engine.latest(`batch${letter}`, "compute", {...subject, ...this.batch}).catch((error) => ({error})),
       lone: () => {
@@ -186,7 +190,7 @@ class Side {
         if (this.kind === "loss") delete lone.triplets; // A loss finds its own.
         return engine.latest(`lone${letter}`, "compute", {...subject, ...lone}).catch((error) => ({error}));
       },
-      diagram: () => engine.latest(`diagram${letter}`, "diagram", grid).catch((error) => ({error})),
+      diagram: () => engine.latest(`diagram${letter}`, "diagram", fine ? {...grid, side: 61} : grid).catch((error) => ({error})),
       arrows: () => {
         const version = this.version;
         if (!state.arrows) return {};
@@ -322,7 +326,7 @@ class Side {
 const Bench = {
   async begin(engine, about, state) {
     Object.assign(this, {engine, about});
-    this.state = {compare: false, show: "pull", arrows: true, low: 0, shared: false, rate: 0.03, triplet: {anchor: 0, positive: 1.05, negative: -0.88}, sample: {...SAMPLE}};
+    this.state = {compare: false, show: "pull", arrows: true, low: 0, shared: true, rate: 0.03, triplet: {anchor: 0, positive: 1.05, negative: -0.88}, sample: {...SAMPLE}};
     this.base = {sample: this.state.sample};
     this.a = new Side(this, "a", "cos-orth/lin-ms/cir");
     this.b = new Side(this, "b", "cos/con/con");
@@ -349,7 +353,7 @@ const Bench = {
       on: (v) => { state.low = Number(v); this.look("diagram"); this.each((s) => { s.levels = null; s.update("diagram", "arrows"); }); this.remember(); }});
     const arrows = check({label: "arrows", id: "arrows", value: true, on: (yes) => { state.arrows = yes; this.each((s) => s.update("arrows")); this.remember(); }});
     // Controls of one picture stand beside it.
-    const shared = check({label: "one scale", id: "shared", on: (yes) => { state.shared = yes; this.each((s) => s.result && s.show()); this.remember(); }});
+    const shared = check({label: "one scale", id: "shared", value: true, on: (yes) => { state.shared = yes; this.each((s) => s.result && s.show()); this.remember(); }});
     Object.assign(this, {arrows: arrows.box, shared: shared.box, sharedBox: shared.root});
     this.tools = {
       diagram: el("div.controls", {role: "group", "aria-label": "Diagram"}, this.show.root, this.low.root, arrows.root),
@@ -582,7 +586,7 @@ const Bench = {
     const s = this.state, text = (side) => (side.kind === "loss" ? "loss:" : "") + (side.parsed?.name || side.name || side.text);
     const out = [["a", text(this.a)]];
     if (s.compare) out.push(["b", text(this.b)]);
-    if (s.compare && s.shared) out.push(["scale", "1"]);
+    if (s.compare && !s.shared) out.push(["scale", "0"]);
     const m = s.sample;
     out.push(["batch", `${m.classes}x${m.images}x${m.dim},${m.noise},${m.seed}`], ["triplet", ["anchor", "positive", "negative"].map((r) => Math.round(s.triplet[r] * 1800 / Math.PI) / 10).join(",")]);
     if (s.show !== "pull") out.push(["show", s.show]);
@@ -633,7 +637,7 @@ const Bench = {
     this.stride.set(1);
     this.a.player.stride = this.b.player.stride = 1; // The steps of a link are one a frame.
     s.compare = q.has("b");
-    s.shared = this.shared.checked = q.get("scale") === "1";
+    s.shared = this.shared.checked = q.get("scale") !== "0";
     this.showCompare();
     this.touched = true;
     this.sampled();

@@ -113,9 +113,9 @@ class Diagram {
         pen.image(this.image, f.x - cell / 2, f.y - cell / 2, f.size + cell, f.size + cell, true);
       });
       const levels = roundLevels(low, high), cell = f.size / (this.side - 1), spots = [];
-      for (const level of levels) {
+      for (const level of levels) { // A little above it: where a weight is constant it has the level but for rounding, and no line.
         const ink = dark(level) ? "#ffffff" : "#1c2530";
-        const segments = contour(this.values, this.side, level), place = (s) => s.map(([i, j]) => [f.x + i * cell, f.y + f.size - j * cell]);
+        const segments = contour(this.values, this.side, level + 1e-4 * (high - low)), place = (s) => s.map(([i, j]) => [f.x + i * cell, f.y + f.size - j * cell]);
         const line = segments.map(place), calm = segments.filter((s) => this.reach(s) < levels[1] - levels[0]).map(place); // All lines meet at a jump.
         const label = number(level), spot = this.labelSpot(levels.length > 1 ? calm : line, f, pen.textWidth(label, 10.5), spots);
         if (spot) spots.push(spot);

@@ -156,6 +156,9 @@ func (e *Engine) diagram(q *request) (Object, error) {
 	positive, negative, weight := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
 	pull, push, residual := make([]float32, n*n), make([]float32, n*n), 0.0
 	if s.loss != nil {
+		for i, v := range at { // At 1 itself distances have no slope, which says nothing of the weights beside it.
+			at[i] = min(v, 1-1e-4)
+		}
 		parts, err := e.compiledLoss(s.loss).Parts(losses.PerClass(s.loss), at, at)
 		if err != nil {
 			return nil, fmt.Errorf("loss %s: %w", s.loss, err)
