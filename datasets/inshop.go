@@ -17,11 +17,11 @@ var inshop = publishedSet{
 		"DeepFashion/In-shop Clothes Retrieval Benchmark", "inshop", "InShop", "Inshop_Clothes"},
 	counts: []counts{{"train", 3997, 25882}, {"query", 3985, 14218}, {"gallery", 3985, 12612}},
 	by:     "Liu et al., CVPR 2016",
-	index:  func(dir string) bool { return firstFile(dir, inshopLists...) != "" },
+	index:  func(dir string) bool { return isFile(dir, inshopList) },
 	list:   listInshop,
 	mistaken: func(dir string) string {
 		if isDir(dir, "Img") || isFile(dir, "Anno", "list_item_inshop.txt") {
-			return "no Eval/list_eval_partition.txt"
+			return "no " + inshopList
 		}
 		return ""
 	},
@@ -32,57 +32,38 @@ var inshop = publishedSet{
 	},
 }
 
-// Where the list and the images have been seen to lie, the published place first.
-var (
-	inshopLists   = []string{"Eval/list_eval_partition.txt", "list_eval_partition.txt", "Anno/list_eval_partition.txt"}
-	inshopImages  = []string{"Img/img", "img", "Img/img/img"}
-	inshopHighRes = []string{"Img/img_highres", "img_highres", "Img/img_highres/img_highres"}
-)
+const inshopList, inshopImages = "Eval/list_eval_partition.txt", "Img/img"
 
-// listInshop reads list_eval_partition.txt. The images that it calls img/… are under Img/img or img.
+// listInshop reads list_eval_partition.txt. The images that it calls img/… are in Img/img.
 func listInshop(dir string) (*Listing, error) {
-	name := firstFile(dir, inshopLists...)
 	var rows []inshopRow
 	var declared int
-	err := readList(dir, name, func(in io.Reader) (err error) {
+	err := readList(dir, inshopList, func(in io.Reader) (err error) {
 		declared, rows, err = parseInshop(in)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	images, highRes := "", false
-	for k, candidate := range slices.Concat(inshopImages, inshopHighRes) {
-		if isDir(dir, candidate) && images == "" {
-			images, highRes = candidate, k >= len(inshopImages)
-		}
-	}
-	if images == "" {
-		return nil, fmt.Errorf("no folder Img/img in %s: unpack Img/img.zip there", dir)
-	}
-	if images == "Img/img" && isDir(dir, "Img/img/img") { // Unpacked into a folder of its own.
-		images = "Img/img/img"
+	if !isDir(dir, inshopImages) {
+		return nil, fmt.Errorf("no folder %s in %s: unpack Img/img.zip there", inshopImages, dir)
 	}
 	s := newSplitter(dir, "train", "query", "gallery")
 	splits := map[string]int{"train": 0, "query": 1, "gallery": 2}
 	for _, row := range rows {
-		if err := s.add(splits[row.split], row.item, images+"/"+row.image); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		if err := s.add(splits[row.split], row.item, inshopImages+"/"+row.image); err != nil {
+			return nil, fmt.Errorf("%s: %w", inshopList, err)
 		}
 	}
 	for class := range s.numbers[0] {
 		if _, both := s.numbers[1][class]; both {
-			return nil, fmt.Errorf("%s: item %s is to train and to test on", name, class)
+			return nil, fmt.Errorf("%s: item %s is to train and to test on", inshopList, class)
 		}
 	}
 	l := s.listing()
 	if declared != len(rows) {
-		l.Differs = append(l.Differs, fmt.Sprintf("%s announces %d images and lists %d: it was cut short or edited", name,
-			declared, len(rows)))
-	}
-	if highRes {
-		l.Differs = append(l.Differs, fmt.Sprintf("its images are those of %s; the benchmark is on those of Img/img.zip",
-			images))
+		l.Differs = append(l.Differs, fmt.Sprintf("%s announces %d images and lists %d: it was cut short or edited",
+			inshopList, declared, len(rows)))
 	}
 	return l, nil
 }

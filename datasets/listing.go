@@ -192,31 +192,18 @@ func (s *publishedSet) locate(root string) (string, error) {
 			}
 		}
 	}
-	what := fmt.Sprintf("the data set %s is not in the folder %s: ", s.name, root)
+	what := fmt.Sprintf("the data set %s is not in the folder %s, as %s or under its archive's name: ", s.name, root,
+		s.alias)
 	if _, err := os.Stat(root); err != nil {
 		what = fmt.Sprintf("the data set %s is not here, there is no folder %s: ", s.name, root)
 	}
 	if len(looked) > 0 && mistaken == "" {
 		mistaken = "its lists are not in " + list(looked) + "; "
 	}
-	return "", errors.New(what + mistaken + s.near(root, looked) + s.origin.advice(root))
+	return "", errors.New(what + mistaken + s.origin.advice(root))
 }
 
-// near names a folder of root that was not looked into and that has nearly a name of the set.
-func (s *publishedSet) near(root string, looked []string) string {
-	plain := strings.NewReplacer("-", "", "_", "", " ", "")
-	entries, _ := os.ReadDir(root)
-	for _, e := range entries {
-		dir := filepath.Join(root, e.Name())
-		if e.IsDir() && !slices.Contains(looked, dir) &&
-			strings.Contains(strings.ToLower(plain.Replace(e.Name())), s.alias) {
-			return fmt.Sprintf("if it is %s, rename it to %s; ", dir, s.alias)
-		}
-	}
-	return ""
-}
-
-// compare returns the differences of a listing's counts from the published ones, and their cause if it is known.
+// compare returns the differences of a listing's counts from the published ones.
 func (s *publishedSet) compare(l *Listing) (differs []string) {
 	for i, want := range s.counts {
 		classes, images := 0, 0
@@ -232,14 +219,6 @@ func (s *publishedSet) compare(l *Listing) (differs []string) {
 		differs = append(differs, fmt.Sprintf(
 			"%s of its lists %s not there (%s): the archive was unpacked in part, or elsewhere",
 			count(len(l.Missing), "image"), isAre(len(l.Missing)), list(l.Missing)))
-		for _, name := range l.Missing {
-			// What macOS leaves of a file on a disk or in an archive that cannot hold its attributes.
-			if _, err := os.Stat(filepath.Join(l.Root, filepath.FromSlash(path.Dir(name)), "._"+path.Base(name))); err == nil {
-				differs = append(differs,
-					"there are ._ files, which macOS makes, in place of images: unpack the archive again, with tar or unzip")
-				break
-			}
-		}
 	}
 	return differs
 }
@@ -377,12 +356,4 @@ func isFile(dir string, name ...string) bool {
 func isDir(dir string, name ...string) bool {
 	info, err := os.Stat(filepath.Join(append([]string{dir}, name...)...))
 	return err == nil && info.IsDir()
-}
-
-// firstFile is the first of the names, with slashes, that is a file in dir, or "".
-func firstFile(dir string, names ...string) string {
-	if i := slices.IndexFunc(names, func(name string) bool { return isFile(dir, filepath.FromSlash(name)) }); i >= 0 {
-		return names[i]
-	}
-	return ""
 }
