@@ -30,7 +30,7 @@ const nearAndFar = "near = pos & (s < s_an[:, None] + self.eps) & (j != p[:, Non
 	"far = neg & (s > amin(where(pos, s, 4), 1)[:, None] - self.eps) & (j != n[:, None])\n"
 
 // written returns the part of a kind and a name that formulas compute.
-func written(kind, name string, l formula.List) Part {
+func written(kind, name string, l formula.List) part {
 	texts := make([]string, len(l.Exprs))
 	code := ""
 	for i, e := range l.Exprs {
@@ -62,7 +62,7 @@ func written(kind, name string, l formula.List) Part {
 		equations += "\nmean(x, y): the mean over other positives with Rap < San + eps, or negatives with " +
 			"Ran > min Sap - eps, else y"
 	}
-	return Part{kind, name, equations, code + assigned}
+	return part{kind, name, equations, code + assigned}
 }
 
 // pythonName is how the code of a module calls a variable or a number of a formula. A number of its own is an argument

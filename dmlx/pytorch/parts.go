@@ -7,7 +7,7 @@ import (
 )
 
 // directions are the paper's, with the switches of a rule's options. The other parts are formulas.
-func directions(o dmlx.Options) []Part {
+func directions(o dmlx.Options) []part {
 	// Of the directions e_n and e_an, those that are projected.
 	project := func(equation, code, u string) (string, string) {
 		which, names := "e_n and e_an are", "e_n, e_an"
@@ -25,14 +25,14 @@ func directions(o dmlx.Options) []Part {
 		}
 		return equation, code + names + " = (" + rest + " for v in (" + names + "))"
 	}
-	euc := Part{"direction", "euc", "e_p = -e_ap = (f_p - f_a) / |f_p - f_a|,  e_n = -e_an = (f_a - f_n) / |f_a - f_n|",
+	euc := part{"direction", "euc", "e_p = -e_ap = (f_p - f_a) / |f_p - f_a|,  e_n = -e_an = (f_a - f_n) / |f_a - f_n|",
 		"e_p, e_n = unit(f_p - f_a), unit(f_a - f_n)\ne_ap, e_an = -e_p, -e_n"}
-	cos := Part{"direction", "cos", "e_p = -f_a,  e_n = f_a,  e_ap = -f_p,  e_an = f_n",
+	cos := part{"direction", "cos", "e_p = -f_a,  e_n = f_a,  e_ap = -f_p,  e_an = f_n",
 		"e_p, e_n, e_ap, e_an = -f_a, f_a, -f_p, f_n"}
 	eucOrth, cosOrth := euc, cos
 	eucOrth.Name, cosOrth.Name = "euc-orth", "cos-orth"
 	eucOrth.Equation, eucOrth.Code = project(euc.Equation, euc.Code+"\n", "e_p")
 	cosOrth.Equation, cosOrth.Code = project(cos.Equation, cos.Code+"\nu = unit(f_a - f_p)\n", "u")
 
-	return []Part{euc, cos, eucOrth, cosOrth}
+	return []part{euc, cos, eucOrth, cosOrth}
 }

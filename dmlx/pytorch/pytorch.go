@@ -12,7 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
-// Part is a part of a rule as text: its equation, and its code in Python. Code has s [B, R], the similarities of the
+// part is a part of a rule as text: its equation, and its code in Python. Code has s [B, R], the similarities of the
 // batch with what it is compared with; pos and neg, which of them are positive and negative pairs; the columns j [R];
 // and of each anchor's triplet the columns p and n, the similarities s_ap and s_an, all [B], and the vectors f_a, f_p
 // and f_n [B, D]. It may use the function unit, the rows of a matrix divided by their lengths, and the numbers of
@@ -23,7 +23,7 @@ import (
 //	w_p, w_n               a pair weight P+ and P-, [B] each
 //	t                      a triplet weight, [B]
 //	w_p                    a mask, which changes it
-type Part struct {
+type part struct {
 	Kind     string // direction, pair, triplet or mask.
 	Name     string // As the rule has it.
 	Equation string // Lines with line feeds between them.
@@ -36,53 +36,42 @@ var functions = []string{"amin", "exp", "full_like", "log", "log1p", "ones_like"
 // number is a number of a rule as the module has it.
 type number struct{ Name, Value string }
 
-// partsOf returns the parts of a rule: direction, pair weight, triplet weight and mask, if it has one. Parts of the
-// user's own are looked up in own.
-func partsOf(r dmlx.Rule, own []Part) ([]Part, error) {
+// partsOf returns the parts of a rule: direction, pair weight, triplet weight and mask, if it has one.
+func partsOf(r dmlx.Rule) ([]part, error) {
 	r = r.WithDefaults()
 	type wanted struct {
 		kind, name string
-		custom     bool
 		formulas   formula.List
 	}
 	all := []wanted{
-		{"direction", r.Direction.Name, r.Direction.Custom(), r.Direction.Formulas()},
-		{"pair", r.Pair.Name, r.Pair.Custom(), r.Pair.Formulas()},
-		{"triplet", r.Triplet.Name, r.Triplet.Custom(), r.Triplet.Formulas()},
+		{"direction", r.Direction.Name, r.Direction.Formulas()},
+		{"pair", r.Pair.Name, r.Pair.Formulas()},
+		{"triplet", r.Triplet.Name, r.Triplet.Formulas()},
 	}
 	if r.Mask.Of != nil {
-		all = append(all, wanted{"mask", r.Mask.Name, r.Mask.Custom(), r.Mask.Formulas()})
+		all = append(all, wanted{"mask", r.Mask.Name, r.Mask.Formulas()})
 	}
-	var out []Part
+	var out []part
 	for _, w := range all {
 		if len(w.formulas.Exprs) > 0 {
 			out = append(out, written(w.kind, w.name, w.formulas))
 			continue
 		}
 		from := directions(r.Options)
-		if w.custom {
-			from = own
-		}
-		i := slices.IndexFunc(from, func(p Part) bool { return p.Kind == w.kind && p.Name == w.name })
+		i := slices.IndexFunc(from, func(p part) bool { return p.Kind == w.kind && p.Name == w.name })
 		if i < 0 {
-			return nil, errs.Invalid(fmt.Errorf("rule %s: there is no Python code for its %s %q: want a pytorch.Part of this "+
-				"kind and name, with the code that assigns %s", r.Name(), w.kind, w.name, assigns[w.kind][0]))
+			return nil, errs.Invalid(fmt.Errorf("rule %s: there is no Python code for its %s %q: write it as a formula in "+
+				"brackets", r.Name(), w.kind, w.name))
 		}
 		out = append(out, from[i])
 	}
 	return out, nil
 }
 
-// assigns are the variables that the code of each kind of part assigns.
-var assigns = map[string][]string{
-	"direction": {"e_p, e_n, e_ap and e_an", "e_p", "e_n", "e_ap", "e_an"}, "pair": {"w_p and w_n", "w_p", "w_n"},
-	"triplet": {"t", "t"}, "mask": {"w_p", "w_p"},
-}
-
 // Equations returns the equations of a rule's parts, a line or some each: its directions, pair weights, triplet weight
-// and mask, and the values of their numbers. It is an error if a part of the user's own is not in own.
-func Equations(r dmlx.Rule, own ...Part) ([]string, error) {
-	of, err := partsOf(r, own)
+// and mask, and the values of their numbers. It is an error if a part of the user's own is no formula.
+func Equations(r dmlx.Rule) ([]string, error) {
+	of, err := partsOf(r)
 	lines, code := texts(of)
 	var where []string
 	for _, n := range used(r, code) {
@@ -95,7 +84,7 @@ func Equations(r dmlx.Rule, own ...Part) ([]string, error) {
 }
 
 // texts returns the lines of the equations and of the code of parts.
-func texts(of []Part) (equations, code []string) {
+func texts(of []part) (equations, code []string) {
 	for _, p := range of {
 		equations = append(equations, strings.Split(p.Equation, "\n")...)
 		code = append(code, strings.Split(p.Code, "\n")...)
@@ -115,27 +104,19 @@ func used(r dmlx.Rule, code []string) (out []number) {
 
 // Module returns a PyTorch module for a rule: a file of Python with a class Surgery, which needs nothing but torch. It
 // is called with embeddings [B, D] and labels [B], and its gradient at the embeddings is the rule's, as [dmlx.Surgery]
-// has it. It is an error if a part of the user's own is not in own, or if its code does not assign what it should.
-func Module(r dmlx.Rule, own ...Part) (string, error) { return torch.write(r, own) }
+// has it. It is an error if a part of the user's own is no formula.
+func Module(r dmlx.Rule) (string, error) { return torch.write(r) }
 
 // JAX returns a module as [Module] does, which needs nothing but jax.
-func JAX(r dmlx.Rule, own ...Part) (string, error) { return jax.write(r, own) }
+func JAX(r dmlx.Rule) (string, error) { return jax.write(r) }
 
-func (f form) write(r dmlx.Rule, own []Part) (string, error) {
+func (f form) write(r dmlx.Rule) (string, error) {
 	r = r.WithDefaults()
-	of, err := partsOf(r, own)
+	of, err := partsOf(r)
 	if err != nil {
 		return "", err
 	}
 	equations, code := texts(of)
-	for _, p := range of {
-		for _, name := range assigns[p.Kind][1:] {
-			if !strings.Contains(p.Code, name+" ") && !strings.Contains(p.Code, name+",") {
-				return "", errs.Invalid(fmt.Errorf("rule %s: the Python code of its %s %q does not assign %s", r.Name(), p.Kind,
-					p.Name, name))
-			}
-		}
-	}
 	text := strings.Join(code, "\n")
 	var called []string
 	if strings.Contains(text, "unit(") {

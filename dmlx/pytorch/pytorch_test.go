@@ -100,7 +100,7 @@ func all(t *testing.T) []dmlx.Rule {
 }
 
 // forms are the writers of modules by their framework.
-var forms = map[string]func(dmlx.Rule, ...Part) (string, error){"torch": Module, "jax": JAX}
+var forms = map[string]func(dmlx.Rule) (string, error){"torch": Module, "jax": JAX}
 
 // Each rule of the library has modules, which are short and have its name and each of its numbers.
 func TestModules(t *testing.T) {
@@ -109,7 +109,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-func testModules(t *testing.T, form string, module func(dmlx.Rule, ...Part) (string, error)) {
+func testModules(t *testing.T, form string, module func(dmlx.Rule) (string, error)) {
 	for _, r := range all(t) {
 		text, err := module(r)
 		if err != nil {
@@ -150,21 +150,12 @@ func testModules(t *testing.T, form string, module func(dmlx.Rule, ...Part) (str
 	}
 }
 
-// A part of the user's own needs its code in PyTorch, with what the module is to take from it.
+// A part of the user's own is written if it is a formula.
 func TestOwnParts(t *testing.T) {
 	r := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "hinge", Of: func(b *dmlx.Batch) *graph.Node { return b.San }}}
-	own := Part{Kind: "triplet", Name: "hinge", Equation: "T = S_an", Code: "t = s_an"}
-	for want, parts := range map[string][]Part{
-		`no Python code for its triplet "hinge"`: nil,
-		`does not assign t`:                      {{Kind: "triplet", Name: "hinge", Code: "w = s_an"}},
-	} {
-		if _, err := Module(r, parts...); err == nil || !errs.IsInvalid(err) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want …%s…", err, want)
-		}
-	}
-	text, err := Module(r, own)
-	if err != nil || !strings.Contains(text, "    T = S_an\n") || !strings.Contains(text, "        t = s_an\n") {
-		t.Errorf("%v\n%s", err, text)
+	const want = `no Python code for its triplet "hinge": write it as a formula`
+	if _, err := Module(r); err == nil || !errs.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want …%s…", err, want)
 	}
 }
 
