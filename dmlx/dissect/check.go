@@ -220,8 +220,8 @@ func (c *checker) finite(usual Embeddings) bool {
 			return false
 		}
 	}
-	c.add("finite", Good, nil, "", "weights and gradients of random, loose and tight classes, of equal images and without "+
-		"triplets")
+	c.add("finite", Good, nil, "", "weights and gradients of random, loose and tight classes, of equal images and "+
+		"without triplets")
 	return true
 }
 

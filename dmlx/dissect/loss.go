@@ -395,35 +395,3 @@ func unit(x []float64) []float32 {
 	}
 	return out
 }
-
-// Implied reads a rule's gradient as that of a loss on S: what the pairs of a loss with the symmetric part of M would
-// be, each shared by halves between its members. Its residual is how far the rule is from any loss.
-func (d *Dissection) Implied(labels []int64) (*Implied, error) {
-	if len(labels) != d.N {
-		return nil, fmt.Errorf("labels: %d rows of embeddings need as many labels, there are %d", d.N, len(labels))
-	}
-	w := make([]float32, len(d.M))
-	for i := range d.N {
-		for j := range d.N {
-			w[i*d.N+j] = (d.M[i*d.N+j] + d.M[j*d.N+i]) / 4
-		}
-	}
-	return imply(d.F, d.S, w, d.G, labels, d.Dim), nil
-}
-
-// CompareLoss holds the gradient of any loss at a batch against a rule's composed one, both on the sphere.
-func CompareLoss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, r dmlx.Rule) (*Agreement, error) {
-	l, err := Loss(b, e, p, loss)
-	if err != nil {
-		return nil, err
-	}
-	d, err := Rule(b, e, r)
-	if err != nil {
-		return nil, err
-	}
-	a := agreement(onSphere(d.F, d.G, d.Dim), l.onSphere(l.G)[:d.N*d.Dim], d.M, d.N)
-	if a == nil {
-		return nil, fmt.Errorf("the batch gives no gradient to compare; it needs two images of a class and two classes")
-	}
-	return a, nil
-}

@@ -209,22 +209,6 @@ func TestWhatIsLeftOver(t *testing.T) {
 			t.Errorf("%g through coordinates, %g left over", d.Coordinates, d.Implied.Residual)
 		}
 	}
-	// A rule with an orthogonal direction is the gradient of no loss on S.
-	for name, loss := range map[string]bool{"cos/lin/cir": true, "cos-orth/lin/cir": false} {
-		d, err := Rule(b, e, mustParse(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		i, err := d.Implied(e.Labels)
-		if err != nil || (i.Residual < 1e-4) != loss {
-			t.Errorf("%s: %g is left over, %v", name, i.Residual, err)
-		}
-	}
-	e = random(12, 6, 3, 9)
-	a, err := CompareLoss(b, e, Proxies{}, softLoss, mustParse(t, "cos/con/cos"))
-	if err != nil || a.Cosine < 0.3 || a.Cosine > 0.999 {
-		t.Errorf("%+v, %v", a, err)
-	}
 }
 
 func TestLossBadInput(t *testing.T) {

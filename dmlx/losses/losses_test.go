@@ -639,7 +639,7 @@ func TestNamesMeanOneGradient(t *testing.T) {
 		e.Values = append(e.Values, float32(rng.NormFloat64()))
 	}
 	// The published loss of the triplets that rules mine.
-	compare := func(loss, rule string) *dissect.Agreement {
+	compare := func(loss, rule string) dissect.Near {
 		l, err := Parse(loss)
 		if err != nil {
 			t.Fatal(err)
@@ -648,12 +648,16 @@ func TestNamesMeanOneGradient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := dissect.CompareLoss(b, e, dissect.Proxies{}, miners.With(miners.Extreme{Positive: miners.Easy,
-			Negative: miners.Hard}, l.Of), r)
+		d, err := dissect.Loss(b, e, dissect.Proxies{}, miners.With(miners.Extreme{Positive: miners.Easy,
+			Negative: miners.Hard}, l.Of))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return a
+		near, err := dissect.Nearest(e, d.G, dissect.RuleCandidates([]dmlx.Rule{r}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return near[0]
 	}
 	for _, name := range dmlx.Aliases() {
 		bare, apart := strings.CutPrefix(name, "table1-")

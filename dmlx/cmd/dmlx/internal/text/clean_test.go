@@ -32,12 +32,3 @@ func TestCleaner(t *testing.T) {
 		t.Errorf("%d bytes on a full disk, %v", n, err)
 	}
 }
-
-func TestCount(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]string{0: "0 files", 1: "1 file", 2: "2 files"} {
-		if got := Count(n, "file"); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}

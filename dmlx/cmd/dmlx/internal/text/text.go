@@ -19,14 +19,6 @@ func LastLine(output string, err error) string {
 	return err.Error()
 }
 
-// Count returns "1 file", "2 files", …
-func Count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // Table returns rows, whose cells are separated by tabs, as lines with aligned columns.
 func Table(rows ...string) string { return table(0, rows) }
 
