@@ -612,6 +612,13 @@ def accessible(browser):
     for step in range(1, 9):
         page.locator(f"#step{step}").scroll_into_view_if_needed()
         page.wait_for_timeout(60)
+    page.locator(".save button").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.textContent") == "PNG", "arrow keys do not reach the second way to save"
+    stops, pictures = page.locator(".save button:not([tabindex='-1'])").count(), page.locator(".save").count()
+    assert stops == pictures, f"{stops} stops of the Tab key to save {pictures} pictures"
+    empty = page.locator("h1, h2, h3, h4").evaluate_all("all => all.filter((h) => !h.textContent.trim()).length")
+    assert empty == 0, f"{empty} empty headings"
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         page.wait_for_timeout(100)

@@ -371,7 +371,7 @@ const Bench = {
   card(kind, side) {
     side.pictures = side.pictures || {}; side.views = side.views || {}; side.lines = side.lines || {}; side.cards = side.cards || [];
     const picture = side.pictures[kind] = new {diagram: Diagram, circle: Circle, matrix: Matrix, swarm: Swarm}[kind]();
-    const card = el("div.card"), line = side.lines[kind] = el("p.readout"), label = el("h4");
+    const card = el("div.card"), line = side.lines[kind] = el("p.readout"), label = el("p.of");
     side.cards.push(card);
     card.append(label);
     const point = (hit, e) => {

@@ -19,7 +19,7 @@ const Learn = {
       of("rate", "learning rate", 0.05, 3, 0.05, "Of gradient descent. It acts at once."), dims.root, of("seed", "seed", 1, 20, 1, "Of the first weights and of the batches")), this.problem);
     document.getElementById("workbench").append(root);
     for (const side of [Bench.a, Bench.b]) {
-      const picture = new Swarm(), card = el("div.card"), label = el("h4"), view = new View(card, picture, {name: "embeddings", ratio: 0.92, most: Bench.view ? 400 : 620,
+      const picture = new Swarm(), card = el("div.card"), label = el("p.of"), view = new View(card, picture, {name: "embeddings", ratio: 0.92, most: Bench.view ? 400 : 620,
         on: {turn: (dx, dy) => turnSwarm(picture, view, dx, dy), point: (hit) => hit && this.point(hit.point)},
         keys: (e) => e.shiftKey ? turnKeys(e, picture, view) : Bench.cycle(e, picture.n, (i) => this.point(i))});
       card.prepend(label);

@@ -43,8 +43,14 @@ class View {
     this.canvas = el("canvas", {role: "img", "aria-label": picture.alt, tabindex: keys ? 0 : undefined});
     this.root = el("div.view", {}, this.canvas);
     if (save) {
-      this.root.append(el("div.save", {},
-        ...["SVG", "PNG"].map((kind) => el("button", {type: "button", title: `Save as ${kind}`, "aria-label": `Save as ${kind}: ${name}`, onclick: () => this[`save${kind}`]()}, kind))));
+      // One stop of the Tab key for each picture; the arrow keys go on from there.
+      const other = (e) => {
+        if (e.key !== "ArrowLeft" && e.key !== "ArrowRight") return;
+        const to = e.target.nextSibling || e.target.previousSibling;
+        e.target.tabIndex = -1; to.tabIndex = 0; to.focus(); e.preventDefault();
+      };
+      this.root.append(el("div.save", {role: "toolbar", "aria-label": `Save: ${name}`, onkeydown: other},
+        ...["SVG", "PNG"].map((kind, i) => el("button", {type: "button", tabindex: -i, title: `Save as ${kind}`, "aria-label": `Save as ${kind}: ${name}`, onclick: () => this[`save${kind}`]()}, kind))));
     }
     parent.append(this.root);
     this.describe = later(400, () => this.canvas.setAttribute("aria-label", this.picture.alt));
