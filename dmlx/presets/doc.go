@@ -2,8 +2,8 @@
 // long a training is, and at which learning rate.
 //
 // [Parse] returns a [Preset] by name: smoke, quick, full or paper. [Preset.ObjectiveSpec] returns the spec of a rule or
-// loss, ready for runs.Run, and [Preset.Train] trains it. The learning rate of a rule or loss is that of its data set by
-// [Preset].Rate, measured once for the built-in presets. [Of] goes the other way, from a spec to the preset that it is
+// loss, ready for runs.Run, and [Preset.Train] trains it. The learning rate of a rule or loss is that of its data set
+// by [Preset].Rate, measured once for the built-in presets. [Of] goes the other way, from a spec to the preset that it is
 // of.
 //
 // [Preset.With] changes settings of all runs, and [Load] reads a preset of the user's own from a TOML file. An

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOutputsInBrowser sees that what notebooks have saved can be read by all: no output scrolls sideways in a window of
-// 930 or 1366 pixels, no page at 390, and axe finds nothing. A notebook with faults sees that the test does.
+// TestOutputsInBrowser sees that what notebooks have saved can be read by all: no output scrolls sideways in a window
+// of 930 or 1366 pixels, no page at 390, and axe finds nothing. A notebook with faults sees that the test does.
 func TestOutputsInBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a browser")
