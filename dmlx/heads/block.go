@@ -234,11 +234,16 @@ func (b *Block) held(a *algebra, f fold) heldBlock {
 
 // rank ranks the rows with trained weights.
 func (h heldBlock) rank(a *algebra, weights []float32) scores {
+	return rank(h.products(a, weights), h.labels)
+}
+
+// products are the inner products of the rows [N, N] with trained weights.
+func (h heldBlock) products(a *algebra, weights []float32) matrix {
 	products := a.gram(h.moved(a, h.first, weights))
 	for i, v := range h.rest.values {
 		products.values[i] += v
 	}
-	return rank(products, h.labels)
+	return products
 }
 
 // Proxies returns proxies [n·perClass, Width] at the means of classes, which are numbered from 0 to n−1; several of a

@@ -36,6 +36,41 @@ type Choice struct {
 	GainRecall     float64 `json:"gain_recall_at_1"`
 	Price          float64 `json:"price"` // What the start's Recall@1 lost by fewer dimensions.
 	FeaturesRecall float64 `json:"features_recall_at_1"`
+
+	Network *NetworkChoice `json:"network,omitempty"` // Nil for a head on features that are given.
+}
+
+// NetworkChoice says what the training of a whole network did for classes that were held out, one fold of those by
+// which its head's start was chosen. Steps of the [Choice] is 0 where it did not gain, and the network stays as it was.
+type NetworkChoice struct {
+	Classes int     `json:"classes"` // That were held out.
+	LR      float64 `json:"lr"`      // With Epochs the best that was tried, whether or not it gained.
+	Epochs  int     `json:"epochs"`
+	Frozen  Scores  `json:"frozen"` // Of the network as it was, behind the head's start.
+	Trained Scores  `json:"trained"`
+	Error   float64 `json:"standard_error"` // Of the gain of Recall@1, over the queries.
+}
+
+// Scores are MAP@R and Recall@1, as fractions.
+type Scores struct {
+	MAPAtR float64 `json:"map_at_r"`
+	Recall float64 `json:"recall_at_1"`
+}
+
+// Gain returns the smaller gain of MAP@R and of Recall@1 less its standard error.
+func (n *NetworkChoice) Gain() float64 {
+	return min(n.Trained.MAPAtR-n.Frozen.MAPAtR, n.Trained.Recall-n.Frozen.Recall-n.Error)
+}
+
+// String says it in a line.
+func (n *NetworkChoice) String() string {
+	what := "the trained network is returned: it gained"
+	if n.Gain() <= 0 {
+		what = "the network is returned as it was, behind this start: training gained too little"
+	}
+	return fmt.Sprintf("%s on %d held-out classes, Recall@1 %.1f to %.1f (standard error of the gain %.1f), MAP@R "+
+		"%.1f to %.1f, by lr %.3g and %d epochs", what, n.Classes, 100*n.Frozen.Recall, 100*n.Trained.Recall, 100*n.Error,
+		100*n.Frozen.MAPAtR, 100*n.Trained.MAPAtR, n.LR, n.Epochs)
 }
 
 // String says it in a line.
@@ -54,6 +89,9 @@ func (c *Choice) String() string {
 	if c.Price != 0 {
 		text += fmt.Sprintf("; fewer dimensions change it by %+.1f", -100*c.Price)
 	}
+	if c.Network != nil {
+		return text + "; " + c.Network.String()
+	}
 	if c.Steps == 0 {
 		return text + "; no training, since none helped on held-out classes"
 	}
@@ -66,7 +104,16 @@ type Plan struct {
 	Choice
 	Block  *Block // Of all classes that are trained on.
 	Rates  Rates
-	Epochs int // 0 if nothing is trained.
+	Epochs int   // 0 if nothing is trained.
+	Fold   *Fold // Without a [Trainer], unless there are too few classes.
+}
+
+// Fold are classes that are held out, with the block of those that are left to train on.
+type Fold struct {
+	Block       *Block
+	Train, Held map[int64]bool
+	Scores                // Of the held-out classes by the start.
+	Hits        []float64 // [retrieval.Result.Hits] of their samples, by label and then in order.
 }
 
 // Rates are the learning rates of a block and of the proxies of a loss.
@@ -85,10 +132,10 @@ type Trainer interface {
 
 // Options are those of [Choose].
 type Options struct {
-	Dim                   int // Of the embeddings, at most that of the features.
-	Hidden                int // Units of the hidden layer, 0 without one.
-	Epochs, StepsPerEpoch int // The longest training that is tried.
-	Trainer               Trainer
+	Dim                   int     // Of the embeddings, at most that of the features.
+	Hidden                int     // Units of the hidden layer, 0 without one.
+	Epochs, StepsPerEpoch int     // The longest training that is tried.
+	Trainer               Trainer // Nil chooses the start alone.
 }
 
 // Choose chooses a start, a rate and a number of steps for the head of features whose labels are not in without.
@@ -107,6 +154,10 @@ func Choose(
 		start := whole.start(a, best.headStart)
 		p.Start, p.Shrinkage, p.Between = start.Name, start.Shrinkage, start.Between
 		if p.Block, err = newBlock(a, start, rows, o); err != nil || len(folds) < 2 {
+			return err
+		}
+		if o.Trainer == nil {
+			p.Fold, err = folds[0].plan(a, best.by[0], rows, o)
 			return err
 		}
 		return p.chooseTraining(ctx, a, o, rows, folds, best.by)
@@ -159,6 +210,24 @@ func (c *Choice) chooseStart(a *algebra, folds []fold) triedStart {
 	}
 	c.StartMAPAtR, c.StartRecall = best.mapR, best.recall
 	return best
+}
+
+// plan returns a fold with the block of its training classes by a start.
+func (f fold) plan(a *algebra, start headStart, rows featureRows, o Options) (*Fold, error) {
+	b, err := newBlock(a, start, rows.some(f.train), o)
+	if err != nil {
+		return nil, err
+	}
+	r := ranked(b.held(a, f).products(a, b.Initial(0)), f.held.labels)
+	out := &Fold{Block: b, Train: map[int64]bool{}, Held: map[int64]bool{}, Scores: Scores{r.MAPAtR, r.Recall[1]},
+		Hits: r.Hits()}
+	for _, l := range b.Data.Train.Labels() {
+		out.Train[l] = true
+	}
+	for _, l := range f.held.labels {
+		out.Held[l] = true
+	}
+	return out, nil
 }
 
 // lengths are the numbers of epochs that are tried: a tenth, three tenths, and all.

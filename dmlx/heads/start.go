@@ -306,9 +306,15 @@ func foldsOf(a *algebra, r featureRows, all *moments) (folds []fold) {
 // scores are MAP@R and Recall@1, as fractions.
 type scores struct{ mapR, recall float64 }
 
-// rank scores rows against each other by their cosines, given their inner products [N, N]. Where these are not finite
-// all is wrong. It panics if no class has two rows.
+// rank is the scores of [ranked].
 func rank(products matrix, labels []int64) scores {
+	r := ranked(products, labels)
+	return scores{r.MAPAtR, r.Recall[1]}
+}
+
+// ranked scores rows against each other by their cosines, given their inner products [N, N]. Where these are not finite
+// all is wrong. It panics if no class has two rows.
+func ranked(products matrix, labels []int64) *retrieval.Result {
 	lengths := make([]float64, products.rows)
 	for i := range lengths {
 		lengths[i] = max(math.Sqrt(float64(products.row(i)[i])), 1e-12)
@@ -318,7 +324,8 @@ func rank(products matrix, labels []int64) scores {
 		to := cosines.row(i)
 		for j, v := range products.row(i) {
 			if v-v != 0 {
-				return scores{}
+				none := make([]float32, len(labels))
+				return &retrieval.Result{NearestPositive: none, NearestNegative: none}
 			}
 			to[j] = float32(float64(v) / (length * lengths[j]))
 		}
@@ -327,5 +334,5 @@ func rank(products matrix, labels []int64) scores {
 	if err != nil {
 		panic(err)
 	}
-	return scores{r.MAPAtR, r.Recall[1]}
+	return r
 }

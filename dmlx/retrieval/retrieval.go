@@ -98,6 +98,17 @@ func EvaluateRelevance(
 	return summarize(ranked, ks)
 }
 
+// Hits returns 1 for each query that has an item of its class nearer than all of other classes, and 0 for the others.
+func (r *Result) Hits() []float64 {
+	out := make([]float64, len(r.NearestPositive))
+	for i, v := range r.NearestPositive {
+		if v > r.NearestNegative[i] {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
 // EvaluateSimilarities is [Evaluate] with Recall@1 of a set that is its own gallery, by its similarities [N, N].
 func EvaluateSimilarities(similarities []float32, labels []int64) (*Result, error) {
 	n := len(labels)

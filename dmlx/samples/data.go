@@ -3,6 +3,7 @@
 package samples
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -121,8 +122,46 @@ func (im images) Read(dst []byte, samples []int, augment *Augment) error {
 	return nil
 }
 
+// some are samples of a split.
+type some struct {
+	Split
+	which []int
+}
+
+// OfClasses returns those samples of a split whose class is among some, by label and then in their order.
+func OfClasses(of Split, classes map[int64]bool) Split {
+	labels := of.Labels()
+	which := slices.DeleteFunc(All(of), func(i int) bool { return !classes[labels[i]] })
+	slices.SortStableFunc(which, func(i, j int) int { return cmp.Compare(labels[i], labels[j]) })
+	return &some{of, which}
+}
+
+func (s *some) Labels() []int64 {
+	out, labels := make([]int64, len(s.which)), s.Split.Labels()
+	for k, i := range s.which {
+		out[k] = labels[i]
+	}
+	return out
+}
+
+func (s *some) Read(dst []byte, samples []int, augment *Augment) error {
+	at := make([]int, len(samples))
+	for k, i := range samples {
+		at[k] = s.which[i]
+	}
+	return s.Split.Read(dst, at, augment)
+}
+
 // WithMirrors returns images with their mirror images behind them, and whether a split is of images.
 func WithMirrors(of Split) (Split, bool) {
+	if s, is := of.(*some); is {
+		all, is := WithMirrors(s.Split)
+		twice, n := slices.Clone(s.which), len(s.Split.Labels())
+		for _, i := range s.which {
+			twice = append(twice, n+i)
+		}
+		return &some{all, twice}, is
+	}
 	im, is := of.(images)
 	return mirrors{im}, is
 }

@@ -318,7 +318,7 @@ func (t *Trainer) trainChosen(ctx context.Context, group []*session) error {
 	}
 	last := new(evaluation)
 	for _, s := range group {
-		s.last = last
+		s.same = last
 		s.state.Seconds += time.Since(started).Seconds() / float64(len(group)) // Its share.
 	}
 	if head.Epochs == 0 {

@@ -20,6 +20,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/weights"
@@ -54,7 +55,9 @@ type Checkpoint struct {
 	StateSum string `json:"state_sum,omitempty"`
 	// Triplets has the SHA-256 of the files of triplets, by their paths in the folder of the training.
 	Triplets map[string]string `json:"traces,omitempty"`
-	Sum      string            `json:"sum"` // SHA-256 of the JSON of all the above.
+	// Head is what was chosen before the first epoch for a training with [Options].Start.
+	Head *heads.Choice `json:"head,omitempty"`
+	Sum  string        `json:"sum"` // SHA-256 of the JSON of all the above.
 }
 
 // The folder and file of a [Checkpoint].
@@ -179,6 +182,9 @@ func (s *session) initialize() error {
 	if err := s.initializeWeights(); err != nil {
 		return err
 	}
+	if err := s.setLast(); err != nil {
+		return err
+	}
 	if err := s.step.markTrained(s.Options); err != nil {
 		return err
 	}
@@ -230,7 +236,8 @@ func (s *session) load(want Checkpoint) error {
 		return fmt.Errorf("was written on backend %s, this is %s", c.Backend, want.Backend)
 	case c.DataDigest != want.DataDigest:
 		return fmt.Errorf("was written with other images of %s", s.Data.Name)
-	case c.Epoch != len(c.Epochs) || c.Epoch > s.Epochs || c.Epoch < 1 && s.HeadStart == "": // A chosen start may stay.
+	case c.Epoch != len(c.Epochs) || c.Epoch > s.Epochs || c.Epoch < 1 && s.HeadStart == "" && c.Head == nil:
+		// A chosen start may stay.
 		return errors.New("is damaged: its number of epochs is wrong")
 	}
 	raw, err := s.readSummed(c.Weights, c.WeightsSum)
@@ -352,6 +359,9 @@ func (s *session) metadata() map[string]string {
 	}
 	if s.chosen != nil {
 		meta["head_choice"] = s.chosen.Choice.String()
+	}
+	if s.state.Head != nil {
+		meta["head_choice"] = s.state.Head.String()
 	}
 	if s.step.objective.Proxies > 0 && s.chosen == nil { // They describe the rows of the tensor "proxies.weight".
 		meta["proxy_classes"], meta["proxies_per_class"] = s.proxyClasses(), strconv.Itoa(s.Config.Proxies())

@@ -138,6 +138,9 @@ func (c Config) Validate() (err error) {
 	if err := c.validateModel(); err != nil {
 		return err
 	}
+	if err := c.validateStart(); err != nil {
+		return err
+	}
 	if c.Weights == Pretrained && c.WeightsDigest == "" {
 		if _, err := c.pretrained(); err != nil {
 			return err

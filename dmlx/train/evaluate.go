@@ -24,7 +24,7 @@ var recallKs = []int{1, 2, 4, 8, 10, 20, 30, 40, 100, 1000}
 
 // finish evaluates the weights of the last epoch. It may be repeated after an interruption.
 func (s *session) finish(ctx context.Context) (*Outcome, error) {
-	out := &Outcome{Measures: Measures{Diverged: s.state.Diverged}, Files: make(map[string]string)}
+	out := &Outcome{Measures: Measures{Diverged: s.state.Diverged, Head: s.state.Head}, Files: make(map[string]string)}
 	if !strings.HasPrefix(out.Diverged, "not finite") {
 		err := s.evaluate(ctx, &out.Measures)
 		var bad *NotFiniteError
@@ -124,17 +124,17 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 		}
 		r.HeldOutRecall = m.Recall
 	}
-	if s.last.of(queries, gallery) {
+	if s.same.of(queries, gallery) {
 		own := *r
-		*r = s.last.Measures
+		*r = s.same.Measures
 		r.HeldOutRecall, r.Diverged = own.HeldOutRecall, own.Diverged
 		return nil
 	}
 	if err := r.measure(ctx, s.trainer, queries, gallery); err != nil {
 		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
 	}
-	if s.last != nil {
-		*s.last = evaluation{queries, gallery, *r}
+	if s.same != nil {
+		*s.same = evaluation{queries, gallery, *r}
 	}
 	return nil
 }

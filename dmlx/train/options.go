@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/optim"
 	"github.com/gradient-surgery/dml/dmlx/samples"
@@ -35,7 +36,19 @@ type Options struct {
 	// LoRA trains low-rank matrices beside weights of the network of a file; see [onnx.ParseLoRA]. All other weights but
 	// the last layer's are then frozen, except those that match TrainOnly.
 	LoRA string `json:"lora,omitempty" toml:"lora"`
+	// Start is what a pretrained network starts from and whether it is trained: "" is the paper's random last layer, and
+	// the trained network; see [ChosenStart] and [ChosenTraining].
+	Start string `json:"start,omitempty" toml:"start"`
 }
+
+// The values of [Options].Start. Classes are held out to choose by, as [heads.Choose] does it.
+const (
+	// ChosenStart chooses the last layer, features as they are, whitened or by PLDA, and whether the training helps: if
+	// not, the network stays as it was, behind that layer.
+	ChosenStart = "chosen-1"
+	// ChosenTraining also chooses the learning rate, near LR, and the number of epochs, at most Epochs.
+	ChosenTraining = "chosen-training-1"
+)
 
 // The values of [Options].FreezeBN. Freezing is usual in metric learning, since the batches are small and their classes
 // few.
@@ -80,6 +93,7 @@ var OptionFields = []OptionField{
 	{"train-only", "trained", func(o *Options) *string { return &o.TrainOnly }, nil},
 	{"freeze", "frozen", func(o *Options) *string { return &o.Freeze }, nil},
 	{"lora", "low-rank adapters", func(o *Options) *string { return &o.LoRA }, canonical(onnx.ParseLoRA)},
+	{"start", "start", func(o *Options) *string { return &o.Start }, checkStart},
 }
 
 // canonical returns a function from a text to its canonical form, by the function that parses it.
@@ -100,6 +114,18 @@ func checkFreezeBN(part string) (string, error) {
 	}
 	return "", fmt.Errorf("frozen part of batch normalization %q: there are %s, %s, %s", part, FreezeStatistics,
 		FreezeAffine, FreezeAll)
+}
+
+func checkStart(text string) (string, error) {
+	switch text {
+	case Random:
+		return "", nil
+	case "chosen", ChosenStart:
+		return ChosenStart, nil
+	case "chosen-training", ChosenTraining:
+		return ChosenTraining, nil
+	}
+	return "", errs.NoSuch(fmt.Sprintf("no start %q", text), text, []string{Random, "chosen", "chosen-training"})
 }
 
 // WithOptions returns the config with other options, their texts in canonical form. A padding in the augmentation

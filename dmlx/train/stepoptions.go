@@ -32,7 +32,7 @@ func (c Config) stepOptions() (o stepOptions, err error) {
 
 // key returns the options that a graph depends on, for a [stepKey].
 func (o Options) key() Options {
-	o.Schedule, o.Augment = "", ""
+	o.Schedule, o.Augment, o.Start = "", "", ""
 	if o.HeadLR > 0 {
 		o.HeadLR = 1
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -34,6 +35,8 @@ type Training struct {
 	Every int
 	// Warn, if not nil, is called with one line about a damaged checkpoint that was set aside.
 	Warn func(message string)
+
+	last *onnx.Linear // What the last layer starts from; nil for a random one.
 }
 
 // Train trains a network, evaluates it and writes both to training.Dir. It resumes from a checkpoint with the same
@@ -49,6 +52,7 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 		}
 		return outs[0], nil
 	}
+	whole := training
 	training, done, err := t.divided(ctx, training)
 	if err != nil {
 		return nil, err
@@ -59,7 +63,10 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 		return nil, err
 	}
 	defer s.compiling.Wait()
-	if err = s.open(); err == nil {
+	if err = s.open(); err == nil && s.Start != "" {
+		err = s.chooseTraining(ctx, whole)
+	}
+	if err == nil {
 		if s.compilesAhead() {
 			s.compiling.Go(func() { _ = s.compileEvaluation() }) // If it fails, the evaluation compiles and returns the error.
 		}
@@ -87,8 +94,8 @@ type session struct {
 	started time.Time // Start of the time that state.Seconds does not include yet.
 	state   Checkpoint
 
-	chosen *chosenHead // nil for other trainings, as is last.
-	last   *evaluation
+	chosen *chosenHead // nil for other trainings, as is same.
+	same   *evaluation
 
 	compiling sync.WaitGroup // Of [session.compileEvaluation].
 }
@@ -123,7 +130,10 @@ func (t Training) selected() (_ Training, heldOut map[int64]bool, batches *sampl
 	if err != nil {
 		return t, nil, nil, err
 	}
-	if heldOut, err = samples.HeldOut(t.Data.Train.Labels(), t.HeldOut); err != nil {
+	if heldOut, err = samples.HeldOut(t.Data.Train.Labels(), t.HeldOut); err == nil {
+		err = t.fitsStart(t.Data, heldOut)
+	}
+	if err != nil {
 		return t, nil, nil, fmt.Errorf("%s: %w", t.Data.Name, err)
 	}
 	batches, err = t.sampler(t.Data, heldOut)
@@ -303,6 +313,8 @@ type Progress struct {
 	// Before the first step, Decoded of Images image files have been decoded. After the last step, Embedded of Images
 	// images have been embedded. During the steps all three are 0.
 	Decoded, Embedded, Images int
+	// Trial tells that it is of a training that classes are held out of, to choose by; see [Options].Start.
+	Trial bool
 	// Kept is the number of images of which the frozen part of the network has been computed; see [Trainer.Keeping].
 	Kept int
 }
@@ -326,6 +338,9 @@ func (p Progress) Stage() string {
 		return text
 	}
 	stage := fmt.Sprintf("epoch %d/%d", p.Epoch, p.Epochs)
+	if p.Trial {
+		stage = "on held-out classes, " + stage
+	}
 	if speed := p.Speed(); speed != "" {
 		stage += ", " + speed
 	}

@@ -178,7 +178,7 @@ class Recorder:
             env |= {"XLA_FLAGS": f"--xla_force_host_platform_device_count={gpus}", "DMLX_CACHE": f"{self.work}/cache"}
             flags = flags + ["--devices", str(gpus)]
             command = [self.dmlx, "train", "--data", str(data), "--rule", "ours", "--arch", str(arch)]
-            command += [] if str(arch).endswith(".onnx") else ["--weights", "random"]
+            command += ["--set", "start=random"] if str(arch).endswith(".onnx") else ["--weights", "random"]
             command += ["--set", "size=224", "--batch", batch, "--store", f"{out}/store", *as_settings(flags)]
             done = subprocess.run(command, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
             if done.returncode:

@@ -105,6 +105,9 @@ func Training(p runs.Progress) string {
 	}
 	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps,
 		100*p.ViolationRate)
+	if p.Trial {
+		line = "to choose by, without the held-out classes: " + line
+	}
 	if speed := p.Speed(); speed != "" {
 		line += fmt.Sprintf("  %s  %s left", speed, p.Left)
 	}

@@ -101,14 +101,18 @@ func Gained(r *runs.Result, references []train.Reference) string {
 	best := slices.MaxFunc(references, func(a, b train.Reference) int { return cmp.Compare(a.Recall[1], b.Recall[1]) })
 	points, p := 100*(r.Recall[1]-best.Recall[1]), best.Recall[1]
 	se := 100 * math.Sqrt(p*(1-p)/float64(max(best.Queries, 1)))
+	of := "training"
+	if r.Head != nil && r.Head.Steps == 0 {
+		of = "last layer, which was not trained,"
+	}
 	switch text := fmt.Sprintf("\nRecall@1 is %.1f points %%s the %s (%.1f): ", math.Abs(points), best.Name, 100*p); {
 	case points > se:
-		return fmt.Sprintf(text, "above") + "the training made it better."
+		return fmt.Sprintf(text, "above") + "the " + of + " made it better."
 	case points >= -se:
 		return fmt.Sprintf("\nRecall@1 is that of the %s (%.1f) within a standard error of the test set, %.1f points.",
 			best.Name, 100*p, se)
 	default:
-		return fmt.Sprintf(text, "below") + "the training made it worse. What may help: a lower --lr, fewer trained " +
+		return fmt.Sprintf(text, "below") + "the " + of + " made it worse. What may help: a lower --lr, fewer trained " +
 			"weights (--set train_only=…, dmlx weights info lists their names), more steps, or a head alone (dmlx embed, " +
 			"then dmlx train --features)."
 	}

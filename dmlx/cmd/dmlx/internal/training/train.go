@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
@@ -18,6 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // training is a call of train.
@@ -55,6 +57,10 @@ Losses (dmlx dissect --list describes them):
 A miner may follow a rule or loss, and parts that replace a loss's own, by their names in a rule: direction, pair and
 triplet, as in "ms, miner ms, pair=lin-ms". The miners are
 ` + text.Wrap(miners.Names()) + `
+
+A pretrained network that --arch names is returned trained only if it gained on held-out training classes, else as it
+was. They also choose its last layer and, unless --lr, --epochs or steps is given, rate and length: start=chosen-training,
+and start=chosen where one is given. --set start=random is the paper's protocol: a random last layer, always trained.
 
 --set sets a key of a preset's file, as in --set optimizer=adam --set 'train_only=layer4'. The keys are
 ` + text.Wrap(presets.Keys()),
@@ -109,13 +115,17 @@ func (t *training) run(ctx context.Context) error {
 	one := len(specs) == 1 && t.on.on == "" && !t.CachedOnly && !t.flags.Changed("out") && !t.flags.Changed("jobs")
 	if t.show(""); one {
 		spec, rate := specs[0], fmt.Sprintf("lr %g,", specs[0].LR)
-		if spec.HeadStart != "" {
+		if spec.HeadStart != "" || spec.Start == train.ChosenTraining {
 			rate = "rate and steps chosen on held-out classes, at most"
 		}
 		say = sync.OnceFunc(func() {
 			t.Logf("run %s: %s on %s, seed %d, %s %d steps of %d images", spec.Hash(), spec.Objective, spec.DataName(),
 				spec.Seed, rate, spec.Steps(), spec.Batch())
-			if spec.NetworkFile != "" {
+			switch {
+			case spec.Start != "":
+				t.Logf("the last layer, to %d dimensions (--dim), and whether the network is trained are chosen on held-out "+
+					"classes; --set start=random takes a random layer and trains", spec.Dim)
+			case spec.NetworkFile != "":
 				t.Logf("behind the network's features is a new, random last layer to %d dimensions; --dim sets how many", spec.Dim)
 			}
 		})
@@ -175,6 +185,9 @@ func (t *training) specs() (specs []runs.Spec, err error) {
 	p := t.preset
 	p.Adjust = append(p.Adjust, func(spec *runs.Spec) error {
 		spec.HeldOut = t.heldOut
+		if err := t.choosesStart(spec); err != nil {
+			return err
+		}
 		return spec.FitsDevices(t.Devices)
 	})
 	seen := make(map[string]bool)
@@ -193,6 +206,24 @@ func (t *training) specs() (specs []runs.Spec, err error) {
 		}
 	}
 	return specs, nil
+}
+
+// choosesStart has the start of a pretrained network that --arch names chosen, unless start is set, and rate and length
+// with it where neither is given. The last layer then has as many dimensions as there are features.
+func (t *training) choosesStart(spec *runs.Spec) error {
+	named := t.set.sets("arch") && !t.preset.Like("paper") && spec.Arch != string(backbone.Small)
+	if named && spec.Weights == train.Pretrained && !t.set.sets("start") {
+		spec.Start = train.ChosenTraining
+		if t.preset.LR != 0 || t.set.sets("epochs") || t.set.sets("steps") {
+			spec.Start = train.ChosenStart
+		}
+	}
+	if spec.Start == "" || t.set.sets("dim") {
+		return nil
+	}
+	width, err := spec.FeatureWidth()
+	spec.Dim = width
+	return err
 }
 
 // compare compares results, of which some were trained now and those that are missing are nil.
