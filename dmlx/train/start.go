@@ -47,7 +47,7 @@ func (c Config) validateStart() error {
 		return fmt.Errorf("start %q is chosen for the features of a pretrained backbone or of the network of a file, and %s "+
 			"has %s weights: want start %s", c.Start, c.Network(), c.Weights, Random)
 	case c.Dim > width:
-		return fmt.Errorf("%s has %d features: want at most as many dimensions, not %d, or start %s", c.Network(), width,
+		return fmt.Errorf("%s has %d features: want at most as many dimensions, not %d, or start=%s", c.Network(), width,
 			c.Dim, Random)
 	}
 	return nil
@@ -65,7 +65,7 @@ func (c Config) fitsStart(data *samples.Data, without map[int64]bool) error {
 	n := len(samples.NumberClasses(data.Train.Labels(), without))
 	if _, trained := heads.Folds(n, width); trained < c.ClassesPerBatch || trained == 0 {
 		return fmt.Errorf("of %d training classes %d are left to train on where some are held out to choose by, and a batch "+
-			"takes %d: want more classes, fewer in a batch, or start %s", n, trained, c.ClassesPerBatch, Random)
+			"takes %d: want more classes, fewer in a batch, or start=%s", n, trained, c.ClassesPerBatch, Random)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (t *Trainer) chooseStart(ctx context.Context, of Training, without map[int6
 	}
 	fold := plan.Fold
 	if fold == nil {
-		return nil, nil, fmt.Errorf("%s: no two images of a class can be held out to choose by: want start %s", of.Data.Name,
+		return nil, nil, fmt.Errorf("%s: no two images of a class can be held out to choose by: want start=%s", of.Data.Name,
 			Random)
 	}
 	var best *heads.NetworkChoice

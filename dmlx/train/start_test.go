@@ -195,7 +195,7 @@ func TestChosenTrainingResumes(t *testing.T) {
 func TestChosenStartRefused(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Training) error{
-		"random weights: want start random": func(t *Training) error { t.Weights = Random; return t.Validate() },
+		"random weights: want start=random": func(t *Training) error { t.Weights = Random; return t.Validate() },
 		"at most as many dimensions":        func(t *Training) error { t.Dim = 4096; return t.Validate() },
 		"9 are left to train on":            func(t *Training) error { t.ClassesPerBatch = 10; return t.Fits(t.Data, 0) },
 		"want more classes":                 func(t *Training) error { return t.Fits(t.Data, 1) },

@@ -342,7 +342,8 @@ func TestOddNetwork(t *testing.T) {
 	for _, args := range [][]string{{"embed", "--weights", net, "--images", images, "--out", filepath.Join(dir, "E.npy")},
 		{"gallery", "index", "--weights", net, "--images", images, "--out", filepath.Join(dir, "G")},
 		{"train", "--store", store, "--preset", "smoke", "--arch", net, "--data", images, "--batch", "2x2", "--epochs", "1",
-			"--set", "steps=1", "--dim", "2", "--rule", "cos/con/con", "--lr", "0.1", "--seeds", "1,2"}} {
+			"--set", "steps=1", "--dim", "2", "--rule", "cos/con/con", "--lr", "0.1", "--seeds", "1,2", "--set",
+			"start=random"}} {
 		code, _, stderr := invoke(t, args...)
 		for _, want := range []string{"Of 2 outputs the first, \"features\"", "depend on the other images of its batch"} {
 			if code != 0 || strings.Count(stderr, want) != 1 {

@@ -59,8 +59,9 @@ triplet, as in "ms, miner ms, pair=lin-ms". The miners are
 ` + text.Wrap(miners.Names()) + `
 
 A pretrained network that --arch names is returned trained only if it gained on held-out training classes, else as it
-was. They also choose its last layer and, unless --lr, --epochs or steps is given, rate and length: start=chosen-training,
-and start=chosen where one is given. --set start=random is the paper's protocol: a random last layer, always trained.
+was. They also choose its last layer and, unless --lr, --epochs or steps is given, rate and length: that is
+start=chosen-training, and start=chosen where one is given. --set start=random is the paper's protocol: a random last
+layer, always trained.
 
 --set sets a key of a preset's file, as in --set optimizer=adam --set 'train_only=layer4'. The keys are
 ` + text.Wrap(presets.Keys()),
