@@ -45,7 +45,7 @@ func (c Config) validateStart() error {
 		return fmt.Errorf("start %q is one of networks on images: the head %s says its own", c.Start, c.Head)
 	case width == 0 || c.Weights != Pretrained:
 		return fmt.Errorf("start %q is chosen for the features of a pretrained backbone or of the network of a file, and %s "+
-			"has %s weights: want start %s", c.Start, c.Network(), c.Weights, Random)
+			"has %s weights: want start=%s", c.Start, c.Network(), c.Weights, Random)
 	case c.Dim > width:
 		return fmt.Errorf("%s has %d features: want at most as many dimensions, not %d, or start=%s", c.Network(), width,
 			c.Dim, Random)
