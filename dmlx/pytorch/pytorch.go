@@ -60,8 +60,12 @@ func partsOf(r dmlx.Rule) ([]part, error) {
 		from := directions(r.Options)
 		i := slices.IndexFunc(from, func(p part) bool { return p.Kind == w.kind && p.Name == w.name })
 		if i < 0 {
-			return nil, errs.Invalid(fmt.Errorf("rule %s: there is no Python code for its %s %q: write it as a formula in "+
-				"brackets", r.Name(), w.kind, w.name))
+			hint := "write it as a formula in brackets"
+			if w.kind == "direction" {
+				hint = "directions of your own have code in Go alone"
+			}
+			return nil, errs.Invalid(fmt.Errorf("rule %s: there is no Python code for its %s %q: %s", r.Name(), w.kind, w.name,
+				hint))
 		}
 		out = append(out, from[i])
 	}
