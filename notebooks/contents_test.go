@@ -449,7 +449,7 @@ func checkNotebook(t *testing.T, path string, want document) {
 		}
 	}
 	if unpacked(t, texts[0]) != unpacked(t, texts[1]) {
-		t.Errorf("%s is not what pages_test.go says; if that is right: go test ./notebooks -run Contents -regen", path)
+		t.Errorf("%s is not what pages.go says; if that is right: go test ./notebooks -run Contents -regen", path)
 	}
 }
 

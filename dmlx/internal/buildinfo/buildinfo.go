@@ -26,8 +26,14 @@ type Info struct {
 	Commit  string // Of git; "" if it is not known.
 	Dirty   bool   // Files differed from the commit.
 
+	// Sum is the checksum of a version that comes from Go's module cache, as in go.sum; "" for sources in a folder.
+	Sum string
+
 	// Asked is set if git was asked for the commit when the program ran, since nothing is stamped on it.
 	Asked bool
+
+	// Source is the folder of the sources if it is still there, "" if not. In the module cache it cannot be written.
+	Source string
 }
 
 // Get returns the information. It asks git at most once.
@@ -37,8 +43,8 @@ var Get = sync.OnceValue(func() Info {
 		return Info{Version: "unknown"}
 	}
 	info := stamped(build)
-	if dir := source(); info.Commit == "" && info.Version == "(devel)" && dir != "" {
-		info.Commit, info.Dirty = commitOf(dir)
+	if info.Source = source(); info.Commit == "" && info.Version == "(devel)" && info.Source != "" {
+		info.Commit, info.Dirty = commitOf(info.Source)
 		info.Asked = info.Commit != ""
 	}
 	return info
@@ -57,11 +63,11 @@ func stamped(build *debug.BuildInfo) Info {
 			if m.Version == "" { // A folder.
 				break
 			}
-			return Info{Version: m.Version}
+			return Info{Version: m.Version, Sum: m.Sum}
 		}
 		return Info{Version: "(devel)"}
 	}
-	info := Info{Version: build.Main.Version}
+	info := Info{Version: build.Main.Version, Sum: build.Main.Sum}
 	if info.Version == "" { // A test.
 		info.Version = "(devel)"
 	}

@@ -107,13 +107,13 @@ func TestGet(t *testing.T) {
 	if info.Version != "(devel)" && info.Commit == "" {
 		t.Skip("built from the module cache")
 	}
-	if want, _ := filepath.EvalSymlinks(root); source() != "" {
-		if got, _ := filepath.EvalSymlinks(source()); got != want {
+	if want, _ := filepath.EvalSymlinks(root); info.Source != "" {
+		if got, _ := filepath.EvalSymlinks(info.Source); got != want {
 			t.Errorf("sources in %s, want %s", got, want)
 		}
 	}
 	commit, _ := commitOf(root)
-	if commit != "" && source() != "" && info.Commit != commit {
+	if commit != "" && info.Source != "" && info.Commit != commit {
 		t.Errorf("commit %q, want %q", info.Commit, commit)
 	}
 }

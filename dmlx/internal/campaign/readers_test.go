@@ -61,6 +61,7 @@ var readers = map[string]string{
 	"dmlx/cmd/dmlx/internal/lab/execute.go":       "TestRecordOfAStranger of its package",
 	"dmlx/cmd/dmlx/internal/lab/kernel.go":        ours,
 	"dmlx/cmd/dmlx/internal/lab/lab.go":           ours,
+	"dmlx/cmd/dmlx/internal/lab/module.go":        system,
 	"dmlx/cmd/dmlx/internal/lab/serve.go":         ours,
 	"dmlx/cmd/dmlx/internal/lab/status.go":        ours,
 	"dmlx/heads/file.go":                          "weights",

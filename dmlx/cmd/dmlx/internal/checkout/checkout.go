@@ -2,6 +2,7 @@
 package checkout
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,6 +14,9 @@ import (
 
 // Module is this module's path in its go.mod.
 const Module = buildinfo.Module
+
+// ErrOutside is the error where no folder above the working directory is a checkout.
+var ErrOutside = errors.New("is not inside a checkout")
 
 // Root returns the folder of this module's go.mod, at or above the working directory. Anybody who can write to a folder
 // above can put a go.mod there: use [Trusted] before you run any code from the folder.
@@ -32,7 +36,7 @@ func find(dir string) (string, error) {
 		}
 		up := filepath.Dir(d)
 		if up == d {
-			return "", fmt.Errorf("%s is not inside a checkout of %s: run the command in a clone", dir, Module)
+			return "", fmt.Errorf("%s %w of %s", dir, ErrOutside, Module)
 		}
 		d = up
 	}
@@ -49,17 +53,28 @@ func Trusted() (string, error) {
 	if err != nil || here == root {
 		return root, err
 	}
+	if why, err := Foreign(root); err != nil {
+		return "", err
+	} else if why != "" {
+		return "", fmt.Errorf("%s, above the working directory, is not used: %s; if you trust its code, run the command "+
+			"there", root, why)
+	}
+	return root, nil
+}
+
+// Foreign says why somebody other than this user or root may have written a checkout's folder or its go.mod, or
+// returns "".
+func Foreign(root string) (why string, err error) {
 	for _, path := range []string{root, filepath.Join(root, "go.mod")} {
 		info, err := os.Lstat(path)
 		if err != nil {
 			return "", err
 		}
 		if why := foreign(info, os.Getuid()); why != "" {
-			return "", fmt.Errorf("%s, above the working directory, is not used: %s %s; if you trust its code, run the command "+
-				"there", root, path, why)
+			return path + " " + why, nil
 		}
 	}
-	return root, nil
+	return "", nil
 }
 
 // foreign says why somebody other than the user or root may have written a file or folder, or returns "".

@@ -19,16 +19,21 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// BuildWithSIMD returns the command that builds this program with SIMD for the Go backend, in a checkout.
+// BuildWithSIMD returns the command that builds this program with SIMD for the Go backend: in a checkout, or of the
+// version that was installed.
 func BuildWithSIMD() string {
-	const command = "GOEXPERIMENT=simd go install ./dmlx/cmd/dmlx"
+	command := "GOEXPERIMENT=simd go install "
 	if version.Compare(runtime.Version(), "go1.27") >= 0 {
-		return "GOTOOLCHAIN=" + backend.SIMDToolchain + " " + command
+		command = "GOTOOLCHAIN=" + backend.SIMDToolchain + " " + command
 	}
-	return command
+	if built := buildinfo.Get(); built.Sum != "" {
+		return fmt.Sprintf("%s%s/dmlx/cmd/dmlx@%s", command, buildinfo.Module, built.Version)
+	}
+	return command + "./dmlx/cmd/dmlx"
 }
 
 // Report is what doctor prints; its JSON is the command's.
@@ -97,8 +102,12 @@ func Examine(ctx context.Context, store string, l *lab.Lab) *Report {
 		s := l.Status(ctx)
 		r.Lab = &s
 		if !s.Ready {
+			command := "go run ./dmlx/cmd/dmlx lab"
+			if l.Folder != "" { // Outside a checkout.
+				command = "dmlx lab"
+			}
 			r.lacks("JupyterLab's set-up, for the notebooks (not yet installed: "+s.Missing+")",
-				"run go run ./dmlx/cmd/dmlx lab; it needs a network and takes some minutes")
+				"run "+command+"; it needs a network and takes some minutes")
 		}
 	}
 	if cache, err := datasets.CacheDir(); err == nil {
@@ -214,7 +223,7 @@ func (r *Report) Text() string {
 	line("Python", "%s", cmp.Or(strings.TrimSpace(r.Versions["python"]+" "+r.Python), "none"))
 	switch {
 	case r.Lab == nil:
-		line("JupyterLab", "in a checkout of %s alone", checkout.Module)
+		line("JupyterLab", "unknown: neither a checkout of %s nor the sources of this program are here", checkout.Module)
 	case r.Lab.Ready:
 		line("JupyterLab", "%s with Python %s, set up", r.Lab.Jupyter, r.Lab.Python)
 		line("", "cells are compiled by %s", r.Lab.Cells)

@@ -57,11 +57,14 @@ var (
 	executeScript []byte
 )
 
-// Lab is JupyterLab for one checkout of this module.
+// Lab is JupyterLab for one checkout of this module, or for a version of it in Go's module cache.
 type Lab struct {
-	Root string // The checkout, with whose go.mod cells are compiled.
+	Root string // The folder of the go.mod with which cells are compiled: a checkout, or ModuleRoot of Version.
 	// Folder is the folder of the notebooks that JupyterLab shows; "" for Root.
 	Folder string
+	// Version is the version of this module that Root's go.mod requires, and Sum its checksum as in go.sum, "" if it is
+	// not known. "" for a checkout.
+	Version, Sum string
 
 	Cache string // The cache folder; this package writes to its subfolder lab.
 	Store string // The run store that notebooks use; "" leaves it to them.
@@ -134,6 +137,9 @@ func (l *Lab) Setup(ctx context.Context) error {
 	defer func() { _ = lock.Unlock() }()
 	l.sweep()
 
+	if err := l.setupModule(ctx, goTool); err != nil { // First, since it is the one that may not be had at all.
+		return err
+	}
 	versions, set, err := l.goSettings(ctx, goTool)
 	if err != nil {
 		return err

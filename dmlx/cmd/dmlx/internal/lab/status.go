@@ -45,6 +45,9 @@ func (l *Lab) missing(ctx context.Context) string {
 	if err != nil {
 		return "a go command on PATH"
 	}
+	if l.Version != "" && !stamped(l.Root, l.Version) {
+		return "the module of the cells"
+	}
 	versions, _, err := l.goSettings(ctx, goTool)
 	l.versions = versions
 	if err != nil {

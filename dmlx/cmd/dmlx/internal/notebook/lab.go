@@ -4,7 +4,9 @@ package notebook
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +22,10 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/notebooks"
 )
 
 // NewLab opens the notebooks.
@@ -50,6 +54,10 @@ the notebook as shipped. Authors of notebooks open those of the checkout with --
 
 Some cells show the playground as a page, which computes in the browser without a kernel:
 notebooks/` + singleFile + `, built again at each start.
+
+Outside a checkout, the notebooks are those that the program carries, and ` + carried + ` is in the working directory.
+Their cells compile the program's own version of the module, which go install has put into Go's module cache, or the
+sources that the program was built from.
 
 With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs, --jobs of
 them at a time. If a cell fails, the command names it and fails, and the notebook's file is not changed.
@@ -96,7 +104,7 @@ network. Run only notebooks that you trust.`,
 			}
 			copies := copiesOf(l)
 			named := copies.Dir
-			if execute || inPlace {
+			if (execute || inPlace) && l.Folder == "" {
 				named = filepath.Join(l.Root, "notebooks")
 			}
 			if args, err = found(copies, named, args); err != nil {
@@ -104,6 +112,9 @@ network. Run only notebooks that you trust.`,
 			}
 			if execute {
 				return executeNotebooks(cmd.Context(), a, l, args, timeout, jobs)
+			}
+			if inPlace && l.Folder != "" {
+				return fmt.Errorf("lab --in-place: %s is in no checkout", l.Folder)
 			}
 			free, err := lab.FreePort(port) // Checked before the set-up, which may take minutes.
 			if err != nil {
@@ -137,7 +148,9 @@ network. Run only notebooks that you trust.`,
 					fail(err) // JupyterLab is of no use.
 					return
 				}
-				behind.Go(func() { labPage(ctx, a, l.Root, folder) })
+				if !own || l.Folder == "" {
+					behind.Go(func() { labPage(ctx, a, l.Root, folder) })
+				}
 				finish(ctx, a, l)
 			})
 			l.Browser = !noBrowser
@@ -179,7 +192,9 @@ func found(copies lab.Copies, folder string, names []string) ([]string, error) {
 	return out, nil
 }
 
-// Lab returns JupyterLab for the checkout around the working directory, whose code its notebooks compile.
+// Lab returns JupyterLab for the checkout around the working directory, whose code its notebooks compile. Outside a
+// checkout they compile what this program was built from: a version of the module in Go's module cache, or the folder
+// of the sources.
 func Lab(a *cli.App) (*lab.Lab, error) {
 	cache, err := datasets.CacheDir()
 	if err != nil {
@@ -200,29 +215,56 @@ func Lab(a *cli.App) (*lab.Lab, error) {
 			return nil, err
 		}
 	}
-	root, err := checkout.Trusted()
-	if err != nil {
-		return nil, err
+	l := &lab.Lab{Cache: cache, Store: store, Preset: preset, XLA: backend.Linked("xla")}
+	if l.Root, err = checkout.Trusted(); !errors.Is(err, checkout.ErrOutside) {
+		return l, err
 	}
-	return &lab.Lab{Root: root, Cache: cache, Store: store, Preset: preset, XLA: backend.Linked("xla")}, nil
+	here, wdErr := os.Getwd()
+	if wdErr != nil {
+		return nil, wdErr
+	}
+	l.Folder = here
+	built := buildinfo.Get()
+	public := strings.HasPrefix(built.Version, "v") && !strings.HasSuffix(built.Version, "+dirty")
+	switch {
+	case built.Sum != "" || built.Source == "" && public:
+		l.Version, l.Sum = built.Version, built.Sum
+		l.Root = lab.ModuleRoot(cache, built.Version)
+	case built.Source != "":
+		l.Root = built.Source
+		if why, err := checkout.Foreign(l.Root); err != nil {
+			return nil, err
+		} else if why != "" {
+			return nil, fmt.Errorf("the sources of this program are not used: %s; if you trust them, run the command in %s",
+				why, l.Root)
+		}
+	default:
+		return nil, fmt.Errorf("%w, and the sources that this program was built from are not here: run it in a checkout, or "+
+			"install a version by go install %s/dmlx/cmd/dmlx@VERSION", err, checkout.Module)
+	}
+	return l, nil
 }
 
-// carried is the folder of the checkout for the copies of notebooks.
+// carried is the folder for the copies of notebooks, in the checkout or else in the working directory.
 const carried = "dmlx-notebooks"
 
-// copiesOf returns the copies of a checkout's notebooks, below notebooks as there, since cells and links name the
-// folder.
+// copiesOf returns the copies of a checkout's notebooks or, outside a checkout, of those that this program carries.
 func copiesOf(l *lab.Lab) lab.Copies {
-	return lab.Copies{Shipped: os.DirFS(filepath.Join(l.Root, "notebooks")),
-		Dir: filepath.Join(l.Root, carried, "notebooks")}
+	var shipped fs.FS = notebooks.Files
+	if l.Folder == "" {
+		shipped = os.DirFS(filepath.Join(l.Root, "notebooks"))
+	}
+	// Below notebooks as in a checkout, since cells and links name the folder.
+	return lab.Copies{Shipped: shipped, Dir: filepath.Join(cmp.Or(l.Folder, l.Root), carried, "notebooks")}
 }
 
 // unpack brings the copies up to date, and makes their folder the one that JupyterLab shows.
 func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
 	n, old, err := copies.Update()
 	if err != nil {
-		return fmt.Errorf("the notebooks could not be copied (%w): run lab in a clone that you can write to", err)
+		return fmt.Errorf("the notebooks could not be copied (%w): run lab in a clone or folder that you can write to", err)
 	}
+	outside := l.Folder != ""
 	l.Folder = filepath.Dir(copies.Dir)
 	if n > 0 {
 		a.Logf("copied %d notebooks to %s, where you can change them", n, l.Folder)
@@ -230,6 +272,13 @@ func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
 	if len(old) > 0 {
 		a.Logf("notebooks that you have changed have newer versions: rename yours, and the next start brings them: %s",
 			strings.Join(old, ", "))
+	}
+	if outside {
+		from := l.Root
+		if l.Version != "" {
+			from = checkout.Module + " " + l.Version
+		}
+		a.Logf("the notebooks' cells compile %s", from)
 	}
 	return nil
 }

@@ -5,12 +5,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
 
 func TestOpenedFile(t *testing.T) {
@@ -37,7 +41,7 @@ func TestOpenedFile(t *testing.T) {
 
 // A page's name stands for its file, in the folder that lab shows.
 func TestFoundNotebooks(t *testing.T) {
-	l := &lab.Lab{Root: filepath.Join("..", "..", "..", "..", "..")}
+	l := &lab.Lab{Root: t.TempDir(), Folder: t.TempDir()}
 	copies, own := copiesOf(l), filepath.Join(t.TempDir(), "own.ipynb")
 	if err := os.WriteFile(own, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -49,13 +53,52 @@ func TestFoundNotebooks(t *testing.T) {
 	}
 }
 
-// Outside a checkout there is nothing that cells could compile.
+// Outside a checkout lab shows the working directory, in which it writes the notebooks that the program carries, and
+// cells compile what the program was built from: this test's sources.
 func TestLabOutsideACheckout(t *testing.T) {
 	t.Setenv("DMLX_CACHE", t.TempDir())
-	t.Chdir(t.TempDir())
-	_, err := Lab(cli.New(t.Context(), io.Discard, io.Discard))
-	if err == nil || !strings.Contains(err.Error(), "not inside a checkout") {
-		t.Error(err)
+	checked, err := checkout.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	var stderr bytes.Buffer
+	a := cli.New(t.Context(), io.Discard, &stderr)
+	l, err := Lab(a)
+	if buildinfo.Get().Source == "" {
+		if err == nil || !strings.Contains(err.Error(), "go install") {
+			t.Fatalf("a program without sources: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if root, err := filepath.EvalSymlinks(l.Root); err != nil || root != checked || l.Folder != dir || l.Version != "" {
+		t.Errorf("%+v, %v, want the sources in %s", l, err, checked)
+	}
+	if err := unpack(a, l, copiesOf(l)); err != nil {
+		t.Fatal(err)
+	}
+	if l.Folder != filepath.Join(dir, carried) || !strings.Contains(stderr.String(), "copied ") {
+		t.Errorf("notebooks in %s, %q", l.Folder, stderr.String())
+	}
+	original, err := os.ReadFile(filepath.Join(checked, "notebooks", "index.ipynb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A copy names the Go of its program.
+	original = regexp.MustCompile(`"go1\.[^"]*"`).ReplaceAll(original, []byte(`"`+runtime.Version()+`"`))
+	if got, err := os.ReadFile(filepath.Join(l.Folder, "notebooks", "index.ipynb")); err != nil ||
+		!bytes.Equal(got, original) {
+		t.Errorf("another notebook: %v", err)
+	}
+	if open, err := openedFile(l.Folder, nil); err != nil || open != "notebooks/index.ipynb" {
+		t.Errorf("%q, %v", open, err)
 	}
 }
 
