@@ -50,8 +50,8 @@ func SetProxies(store *model.Store, values []float32, n, dim int) error {
 }
 
 // EncodeWeights returns the network's variables, with "fc" and proxies if the store has them, as a safetensors file
-// with PyTorch's names and layouts in float32, and the given metadata beside "format" and "arch". Equal weights and metadata
-// give equal bytes.
+// with PyTorch's names and layouts in float32, and the given metadata beside "format" and "arch". Equal weights and
+// metadata give equal bytes.
 func EncodeWeights(store *model.Store, a Arch, meta map[string]string) ([]byte, error) {
 	if _, err := ParseArch(string(a)); err != nil {
 		return nil, err
