@@ -265,9 +265,7 @@ func (t *training) print(ctx context.Context, results []*runs.Result, now *runs.
 	for _, r := range references {
 		fmt.Fprintf(&above, "%-17s Recall@1 %.1f   MAP@R %.1f\n", r.Name, 100*r.Recall[1], 100*r.MAPAtR)
 	}
-	if references != nil {
-		above.WriteString(stored.HeadsText([][]*runs.Result{results}))
-	}
+	above.WriteString(stored.HeadsText([][]*runs.Result{results}))
 	return t.Print(stored.Trained{Result: result, Dir: dir, References: references},
 		above.String()+stored.ResultText(result, dir)+stored.Gained(result, references))
 }
