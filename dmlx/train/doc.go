@@ -47,5 +47,8 @@
 // features. blocks.go trains heads that are chosen, and together.go takes the steps of
 // several in one graph.
 //
+// start.go chooses the last layer of a pretrained network, and whether it is trained, by trials on a part of the
+// classes.
+//
 // devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh.
 package train
