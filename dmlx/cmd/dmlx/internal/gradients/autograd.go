@@ -212,8 +212,8 @@ func (d *dissection) nearestTo(e dissect.Embeddings, g []float32) (*neighbors, e
 func (n *neighbors) text() (out string) {
 	if r := n.rule; r != nil {
 		out += fmt.Sprintf("\n\n%s\n\nSo many times its gradient is nearest to yours, and what is left is at most the rest, "+
-			"over your largest value.\nThe first has the direction %s, the pair weight %s and the triplet weight %s. Rules mine "+
-			"the nearest positive\nand the nearest negative of each anchor: such pairs make up %s of the square of your "+
+			"over your largest value.\nThe first has the direction %s, the pair weight %s and the triplet weight %s. Rules "+
+			"mine the nearest positive\nand the nearest negative of each anchor: such pairs make up %s of the square of your "+
 			"gradient, all pairs %s",
 			rankedText("nearest rules", n.rules), r.Direction.Name, r.Pair.Name, r.Triplet.Name, percent(n.mined),
 			percent(n.pairs))
