@@ -239,6 +239,8 @@ func (s *session) load(want Checkpoint) error {
 	case c.Epoch != len(c.Epochs) || c.Epoch > s.Epochs || c.Epoch < 1 && s.HeadStart == "" && c.Head == nil:
 		// A chosen start may stay.
 		return errors.New("is damaged: its number of epochs is wrong")
+	case s.Start != "" && !chosenWithin(c.Head, s.Epochs):
+		return errors.New("is damaged: it does not say what was chosen for its network")
 	}
 	raw, err := s.readSummed(c.Weights, c.WeightsSum)
 	if err != nil {

@@ -115,6 +115,11 @@ func (s *session) chooseTraining(ctx context.Context, whole Training) error {
 	return nil
 }
 
+// chosenWithin tells whether a choice, which may be a stranger's, says how to train a network for at most some epochs.
+func chosenWithin(c *heads.Choice, epochs int) bool {
+	return c != nil && c.Network != nil && c.Network.LR > 0 && c.Network.Epochs > 0 && c.Network.Epochs <= epochs
+}
+
 // chosen returns the config with another rate and number of epochs. All rates change by one factor.
 func (c Config) chosen(by *heads.NetworkChoice) Config {
 	factor := by.LR / c.LR

@@ -3,6 +3,7 @@ package train
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -188,6 +189,27 @@ func TestChosenTrainingResumes(t *testing.T) {
 	}
 	if !reflect.DeepEqual(again.Head, whole.Head) || !bytes.Equal(lastWeights(t, tn.Dir), want) {
 		t.Errorf("%s, whole %s; equal weights: %v", again.Head, whole.Head, bytes.Equal(lastWeights(t, tn.Dir), want))
+	}
+
+	// A stranger's checkpoint may say less.
+	c, err := ReadCheckpoint(tn.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Head.Network = nil
+	c.Sum = c.Checksum()
+	raw, err := json.Marshal(c)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tn.Dir, CheckpointDir, CheckpointFile), raw, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	warned := ""
+	tn.Warn = func(message string) { warned = message }
+	if _, err := tr.Train(t.Context(), tn); err != nil || !strings.Contains(warned, "does not say what was chosen") ||
+		!bytes.Equal(lastWeights(t, tn.Dir), want) {
+		t.Errorf("%v, %q", err, warned)
 	}
 }
 
