@@ -44,7 +44,8 @@ type Raster struct {
 // EXIF, and one with transparent pixels. Of animated PNGs the first image is read.
 func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 
-func decodeRGB(file []byte) (*Raster, error) {
+// DecodeImage reads a JPEG or PNG file that is in memory, as [ReadImage] does.
+func DecodeImage(file []byte) (*Raster, error) {
 	switch {
 	case bytes.HasPrefix(file, []byte("\xff\xd8\xff")):
 		width, height, pix, warning, err := jpeg.Decode(file, maxPixels)
@@ -78,7 +79,7 @@ func decodeRGB(file []byte) (*Raster, error) {
 	if err != nil {
 		return nil, decodeError(err)
 	}
-	return toRaster(src), nil
+	return RasterOf(src), nil
 }
 
 // turned tells whether the EXIF of a JPEG file says that its picture is to be turned or mirrored.
@@ -123,7 +124,7 @@ func decodeFile(path string) (*Raster, error) {
 		}
 		return nil, err
 	}
-	return decodeRGB(file)
+	return DecodeImage(file)
 }
 
 // beginsAsImage tells whether a file, whatever its name, begins as an image does.
@@ -138,8 +139,8 @@ func beginsAsImage(path string) bool {
 	return strings.HasSuffix(durable.Looks(head[:n]), " image")
 }
 
-// toRaster returns an image's red, green and blue, without its alpha.
-func toRaster(src image.Image) *Raster {
+// RasterOf returns an image's red, green and blue, without its alpha.
+func RasterOf(src image.Image) *Raster {
 	b := src.Bounds()
 	r := &Raster{Width: b.Dx(), Height: b.Dy()}
 	if im, can := src.(interface{ Opaque() bool }); can && !im.Opaque() {

@@ -174,7 +174,7 @@ func TestDecodeRGBRefuses(t *testing.T) {
 		"a chunk without end":   {read("rgb.png")[:400], "damaged image"},
 		"a few bytes for a lot": {large, "ends early"},
 	} {
-		if _, err := decodeRGB(tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := DecodeImage(tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 	}
@@ -215,7 +215,7 @@ func TestDamagedPNGs(t *testing.T) {
 	whole := start + pixels + end
 	wrong := func(chunk string) string { return chunk[:len(chunk)-1] + string([]byte{chunk[len(chunk)-1] ^ 1}) }
 	index := packed(strings.Repeat("\x00\x00\x01\x02\x00\x01\x02\x00", 5))
-	if _, err := decodeRGB([]byte(whole)); err != nil {
+	if _, err := DecodeImage([]byte(whole)); err != nil {
 		t.Fatal(err)
 	}
 	for name, file := range map[string]string{
@@ -240,7 +240,7 @@ func TestDamagedPNGs(t *testing.T) {
 		"nothing but a beginning":  sig + chunk("IHDR", "\x00"),
 		"a stranger in the pixels": start + pixels[:30] + chunk("tEXt", "a\x00b") + pixels[30:] + end,
 	} {
-		if _, err := decodeRGB([]byte(file)); err == nil || !strings.Contains(err.Error(), "damaged image") {
+		if _, err := DecodeImage([]byte(file)); err == nil || !strings.Contains(err.Error(), "damaged image") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -257,7 +257,7 @@ func FuzzDecodeRGB(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		r, err := decodeRGB(file)
+		r, err := DecodeImage(file)
 		if err != nil {
 			return
 		}
@@ -350,13 +350,13 @@ func TestShownOtherwise(t *testing.T) {
 	}
 	for _, o := range []order{binary.LittleEndian, binary.BigEndian} {
 		for orientation := uint16(0); orientation <= 8; orientation++ {
-			r, err := decodeRGB(with(exif(o, 8, orientation)))
+			r, err := DecodeImage(with(exif(o, 8, orientation)))
 			if err != nil || strings.Contains(r.Warning, "EXIF") != (orientation > 1) || r.Width != 9 {
 				t.Errorf("%v, orientation %d: %+v, %v", o, orientation, r.Warning, err)
 			}
 		}
 		for _, bad := range [][]byte{exif(o, 8, 6)[:20], exif(o, 1<<31, 6), exif(o, 1<<32-1, 6), exif(o, 8, 6)[:6]} {
-			if r, err := decodeRGB(with(bad)); err != nil || r.Warning != "" {
+			if r, err := DecodeImage(with(bad)); err != nil || r.Warning != "" {
 				t.Errorf("%v, % x: %+v, %v", o, bad, r, err)
 			}
 		}
@@ -370,7 +370,7 @@ func TestShownOtherwise(t *testing.T) {
 		if err := png.Encode(&b, im); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := decodeRGB(b.Bytes()); err != nil || strings.Contains(r.Warning, "transparent") != (alpha < 255) {
+		if r, err := DecodeImage(b.Bytes()); err != nil || strings.Contains(r.Warning, "transparent") != (alpha < 255) {
 			t.Errorf("alpha %d: %q, %v", alpha, r.Warning, err)
 		}
 	}

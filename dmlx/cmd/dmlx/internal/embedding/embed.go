@@ -69,12 +69,12 @@ may then be a run's name or its first digits. The rows keep their order, and the
 			if err != nil {
 				return err
 			}
-			net, err := loadEmbedder(a, arch, weights, features)
+			net, err := openNetwork(a, arch, weights, features)
 			if err != nil {
 				return err
 			}
-			defer net.store.Finalize()
-			prepare := &net.prepare
+			defer net.Close()
+			prepare := &net.Prepare
 			if cmd.Flags().Changed("resize") {
 				prepare.Resize = resize
 			}
@@ -86,17 +86,17 @@ may then be a run's name or its first digits. The rows keep their order, and the
 				return cli.Usagef("--crop %d of --resize %d: want a crop of 1 to %d pixels, and a side of at least the crop and "+
 					"at most %d", prepare.Crop, prepare.Resize, maxCrop, datasets.MaxResize)
 			}
-			values, skipped, err := net.folder(cmd.Context(), a, list, devices, skipBad)
+			values, skipped, err := embedFolder(cmd.Context(), a, net, list, devices, skipBad)
 			if err != nil {
 				return err
 			}
-			f := &featureFile{path: images, values: values, rows: len(list.Paths), width: net.width, names: list.Paths,
+			f := &featureFile{path: images, values: values, rows: len(list.Paths), width: net.Width, names: list.Paths,
 				labels: list.Labels, classes: list.Classes}
 			if err := f.write(cmd.Context(), a, out, names, labels); err != nil {
 				return err
 			}
-			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), net.width, out, names)
-			printed := map[string]any{"images": len(list.Paths), "dim": net.width, "out": out, "names": names,
+			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), net.Width, out, names)
+			printed := map[string]any{"images": len(list.Paths), "dim": net.Width, "out": out, "names": names,
 				"classes": len(list.Classes), "left_out": list.LeftOut, "skipped": skipped}
 			if list.Classes != nil {
 				text += fmt.Sprintf(", the labels of %d classes in %s", len(list.Classes), labels)

@@ -123,13 +123,13 @@ func identify(a *cli.App, of *galleryNetwork, dir string) (err error) {
 // imageFeatures embeds the images of a folder that can be read; skipped is how many cannot.
 func imageFeatures(ctx context.Context, a *cli.App, of galleryNetwork, list *datasets.ImageList, weights string) (
 	f *featureFile, skipped int, err error) {
-	net, err := loadEmbedder(a, of.Arch, weights, of.Features)
+	net, err := openNetwork(a, of.Arch, weights, of.Features)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer net.store.Finalize()
-	values, skipped, err := net.folder(ctx, a, list, 1, true)
-	return &featureFile{path: list.Dir, values: values, rows: len(list.Paths), width: net.width, names: list.Paths,
+	defer net.Close()
+	values, skipped, err := embedFolder(ctx, a, net, list, 1, true)
+	return &featureFile{path: list.Dir, values: values, rows: len(list.Paths), width: net.Width, names: list.Paths,
 		labels: list.Labels}, skipped, err
 }
 
@@ -251,20 +251,20 @@ func within(dir, path string) string {
 // photographs returns the embeddings of photographs by the network of a gallery.
 func photographs(ctx context.Context, a *cli.App, of galleryNetwork, weights string, photos []string) (
 	values []float32, width int, err error) {
-	net, err := loadEmbedder(a, of.Arch, weights, of.Features)
+	net, err := openNetwork(a, of.Arch, weights, of.Features)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer net.store.Finalize()
+	defer net.Close()
 	trainer, err := a.Backend()
 	if err != nil {
 		return nil, 0, err
 	}
-	values, damaged, _, err := net.files(ctx, a, trainer, photos, false)
+	values, damaged, _, err := embedFiles(ctx, a, net, trainer, photos, false)
 	if i := slices.IndexFunc(damaged, func(err error) bool { return err != nil }); err == nil && i >= 0 {
 		err = fmt.Errorf("%s: %w", photos[i], damaged[i])
 	}
-	return values, net.width, err
+	return values, net.Width, err
 }
 
 // openGallery opens the index of a folder, with the paths of its images.

@@ -1,13 +1,10 @@
 package embedding
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
@@ -62,21 +59,22 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 			"  dmlx weights onnx resnet18.pth --features gap --out resnet18.onnx",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFeatures(features); err != nil {
-				return err
-			}
 			if err := cli.CheckOut([]string{args[0], arch}, out); err != nil {
 				return err
 			}
-			raw, name, err := weightsOf(a, args[0])
+			of, err := source(a, arch, args[0], features)
 			if err != nil {
 				return err
 			}
-			encoded, network, dim, crop, err := trainedNetwork(a, arch, name, raw, features)
+			raw, name, err := of.Read()
 			if err != nil {
 				return err
-			} else if encoded != nil {
-				return writeONNX(a, encoded, out, filepath.Base(network), name, dim, crop)
+			}
+			trained, err := of.Trained(raw, name)
+			if err != nil {
+				return err
+			} else if trained != nil {
+				return writeONNX(a, trained.Encoded, out, filepath.Base(trained.File), name, trained.Dim, trained.Crop)
 			}
 			head, err := heads.Read(raw)
 			if err != nil {
@@ -86,7 +84,7 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 				if arch != "" || cmd.Flags().Changed("features") {
 					return cli.Usagef("%s is a head on features: leave out --arch and --features", name)
 				}
-				encoded, err = head.ONNX()
+				encoded, err := head.ONNX()
 				if err != nil {
 					return err
 				}
@@ -96,17 +94,16 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 				return a.Print(map[string]any{"arch": "head", "dim": head.Dim, "out": out, "features": head.Features},
 					fmt.Sprintf("head of %s, from %d features to %d values, in %s", name, head.Features, head.Dim, out))
 			}
-			store := model.NewStore()
-			defer store.Finalize()
-			o, prepare, width, err := loadNetwork(store, arch, name, raw, features)
+			net, err := of.Backbone(raw, name)
 			if err != nil {
 				return err
 			}
-			encoded, err = backbone.EncodeONNX(store, o.Arch, o.Dim, prepare.Metadata())
+			defer net.Store.Finalize()
+			encoded, err := backbone.EncodeONNX(net.Store, net.Arch, net.Dim, net.Prepare.Metadata())
 			if err != nil {
 				return err
 			}
-			return writeONNX(a, encoded, out, string(o.Arch), name, width, prepare.Crop)
+			return writeONNX(a, encoded, out, string(net.Arch), name, net.Width, net.Prepare.Crop)
 		},
 	}
 	ArchFlag(cmd, &arch)
@@ -173,14 +170,9 @@ func writeONNX(a *cli.App, encoded []byte, out, arch, of string, dim, crop int) 
 
 // weightsOf reads the weights of a file or of a finished run, and returns what to call them in errors.
 func weightsOf(a *cli.App, fileOrRun string) (raw []byte, name string, err error) {
-	raw, err = durable.ReadFile(fileOrRun)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return raw, fileOrRun, err
-	}
-	store, hash, err := a.Find(fileOrRun)
+	s, err := source(a, "", fileOrRun, "embedding")
 	if err != nil {
-		return nil, "", fmt.Errorf("%s is no file, and %w", fileOrRun, err)
+		return nil, "", err
 	}
-	raw, err = store.Weights(hash)
-	return raw, "run " + hash, err
+	return s.Read()
 }
