@@ -160,6 +160,9 @@ func trunk(t *testing.T, raw []byte) map[string][]float32 {
 
 // A training that is stopped, while it is chosen or later, ends with the same choice and the same weights.
 func TestChosenTrainingResumes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains several times")
+	}
 	t.Parallel()
 	tr := bothTrainers()[0]
 	tn := startTraining(t, ChosenTraining, 1e-3, "")
