@@ -27,7 +27,13 @@ type Image func() (*datasets.Raster, error)
 
 // Path is the picture of a JPEG or PNG file.
 func Path(name string) Image {
-	return func() (*datasets.Raster, error) { return datasets.ReadImage(name) }
+	return func() (*datasets.Raster, error) {
+		picture, err := datasets.ReadImage(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return picture, nil
+	}
 }
 
 // Bytes is the picture of a JPEG or PNG file that is in memory.
@@ -35,7 +41,8 @@ func Bytes(file []byte) Image {
 	return func() (*datasets.Raster, error) { return datasets.DecodeImage(file) }
 }
 
-// Reader is the picture of a JPEG or PNG file of at most some bytes. It is read once.
+// Reader is the picture of a JPEG or PNG file of at most some bytes. It is read once, while other images may wait: read
+// the bytes of a slow source, such as an upload, beforehand.
 func Reader(r io.Reader, most int64) Image {
 	return func() (*datasets.Raster, error) {
 		file, err := io.ReadAll(io.LimitReader(r, most+1))
@@ -51,6 +58,9 @@ func Reader(r io.Reader, most int64) Image {
 
 // Picture is a picture of package image, whose transparency is dropped.
 func Picture(of image.Image) Image {
+	if of == nil {
+		return nil
+	}
 	return func() (*datasets.Raster, error) { return datasets.RasterOf(of), nil }
 }
 
@@ -60,7 +70,8 @@ var sizes = [...]int{1, 4, 16, 64}
 // ErrClosed is what [Embedder.Embed] returns after [Embedder.Close].
 var ErrClosed = errors.New("the embedder is closed")
 
-// An Embedder embeds images for many goroutines at once. Its weights stay on the device.
+// An Embedder embeds images for many goroutines at once. Its weights stay on the device. The first batch of 1, of 4, of
+// 16 and of 64 images compiles the network, for which XLA takes seconds: a server may embed so many before it listens.
 type Embedder struct {
 	net     *Network
 	exec    *model.Exec
@@ -83,8 +94,13 @@ type answer struct {
 	err error
 }
 
-// New starts an embedder of a network. Close the embedder before the network.
+// New starts an embedder of a network. Close the embedder before the network. It returns an error if the size of the
+// network's images is not known.
 func New(b compute.Backend, net *Network) (*Embedder, error) {
+	if p := net.Prepare; p.Crop < 1 || p.Resize < p.Crop {
+		return nil, fmt.Errorf("images are resized to %d pixels and cropped to %d: set Prepare.Resize and Prepare.Crop of "+
+			"the network to the size of the images that it was trained on", p.Resize, p.Crop)
+	}
 	exec, err := model.NewExec(b, net.store, net.graph)
 	if err != nil {
 		return nil, err
@@ -109,13 +125,13 @@ func (e *Embedder) Close() {
 	<-e.served
 }
 
-// An ImageError is an image that cannot be embedded.
+// An ImageError is an image that cannot be read.
 type ImageError struct {
-	Index int // Of the call's images.
+	Index int // Of the call's images, from 0.
 	Err   error
 }
 
-// Error names the image by its place, from 0.
+// Error names the image by its place.
 func (e *ImageError) Error() string { return fmt.Sprintf("image %d: %v", e.Index, e.Err) }
 
 // Unwrap returns what is wrong with the image.
@@ -123,7 +139,8 @@ func (e *ImageError) Unwrap() error { return e.Err }
 
 // Embed returns a row of Width values for each image, in order: what the network gives for it alone, to the rounding of
 // batches of several sizes. An image that cannot be read has a nil row and an [ImageError] among the joined errors; the
-// others have their rows. It returns ctx's error, without rows, once ctx is done, and ErrClosed after Close.
+// others have their rows. Once ctx is done, it returns ctx's error, without rows, as soon as the images that are being
+// read are; after Close it returns ErrClosed.
 func (e *Embedder) Embed(ctx context.Context, images ...Image) ([][]float32, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -142,11 +159,10 @@ func (e *Embedder) Embed(ctx context.Context, images ...Image) ([][]float32, err
 		group.Go(func() {
 			r, err := e.ask(ctx, image)
 			<-e.decode // Not before: what is decoded waits in memory.
-			if err == nil {
-				rows[i], err = r.wait(ctx)
-			}
 			if err != nil {
 				errs[i] = &ImageError{i, err}
+			} else if rows[i], err = r.wait(ctx); err != nil {
+				errs[i] = fmt.Errorf("image %d: %w", i, err)
 			}
 		})
 	}
@@ -159,7 +175,13 @@ func (e *Embedder) Embed(ctx context.Context, images ...Image) ([][]float32, err
 
 // ask reads an image as the network's input, and asks for its row.
 func (e *Embedder) ask(ctx context.Context, image Image) (*request, error) {
+	if image == nil {
+		return nil, errors.New("no image: it is nil")
+	}
 	picture, err := image()
+	if err == nil && picture == nil {
+		err = errors.New("its function returned neither a picture nor an error")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -185,47 +207,70 @@ func (r *request) wait(ctx context.Context) ([]float32, error) {
 	}
 }
 
-// serve embeds what is asked for, all that waits at once, until asked is closed.
+// serve embeds what is asked for, as much of what waits at once as fills a batch, until asked is closed.
 func (e *Embedder) serve() {
 	defer close(e.served)
 	defer e.exec.Finalize()
-	for first := range e.asked {
-		batch := []*request{first}
-	more:
-		for len(batch) < sizes[len(sizes)-1] {
-			select {
-			case r, open := <-e.asked:
-				if !open {
-					break more
+	var waiting []*request
+	for r := range e.asked {
+		for waiting = append(waiting, r); len(waiting) > 0; {
+			waiting = e.more(waiting)
+			n := filled(len(waiting))
+			batch := waiting[:min(n, len(waiting))]
+			waiting = waiting[len(batch):]
+			values, err := e.embed(batch, n)
+			for i, r := range batch {
+				a := answer{err: err}
+				if err == nil {
+					a.row = values[i*e.net.Width : (i+1)*e.net.Width : (i+1)*e.net.Width]
+					if slices.ContainsFunc(a.row, func(v float32) bool { return v-v != 0 }) {
+						a = answer{err: errors.New("the embedding is not finite; the weights may be damaged")}
+					}
 				}
-				batch = append(batch, r)
-			default:
-				break more
+				r.answer <- a
 			}
-		}
-		values, err := e.embed(batch)
-		for i, r := range batch {
-			a := answer{err: err}
-			if err == nil {
-				a.row = values[i*e.net.Width : (i+1)*e.net.Width : (i+1)*e.net.Width]
-				if slices.ContainsFunc(a.row, func(v float32) bool { return v-v != 0 }) {
-					a = answer{err: errors.New("the embedding is not finite; the weights may be damaged")}
-				}
-			}
-			r.answer <- a
 		}
 	}
 }
 
-// embed returns the rows of a batch, padded to a size for which the network is compiled.
-func (e *Embedder) embed(batch []*request) ([]float32, error) {
+// more adds what is asked for by now to what waits, up to the largest batch.
+func (e *Embedder) more(waiting []*request) []*request {
+	for len(waiting) < sizes[len(sizes)-1] {
+		select {
+		case r, open := <-e.asked:
+			if !open {
+				return waiting
+			}
+			waiting = append(waiting, r)
+		default:
+			return waiting
+		}
+	}
+	return waiting
+}
+
+// filled returns the rows of the batch for some requests: the largest size of which they fill more than half, since a
+// row that is padded costs what any other does.
+func filled(requests int) int {
+	n := sizes[0]
+	for _, size := range sizes {
+		if 2*requests > size {
+			n = size
+		}
+	}
+	return n
+}
+
+// embed returns the rows of a batch, padded to n.
+func (e *Embedder) embed(batch []*request, n int) ([]float32, error) {
 	crop := e.net.Prepare.Crop
-	one, n := crop*crop*3, sizes[slices.IndexFunc(sizes[:], func(size int) bool { return size >= len(batch) })]
+	one := crop * crop * 3
 	pixels := make([]uint8, n*one)
 	for i, r := range batch {
 		copy(pixels[i*one:], r.pixels)
 	}
 	in := tensors.FromFlatDataAndDimensions(pixels, n, crop, crop, 3)
+	defer in.FinalizeAll()
 	out, err := e.exec.Call(in)
 	if err != nil {
 		return nil, err

@@ -35,8 +35,10 @@ type Source struct {
 
 // Network is a network on images as it embeds.
 type Network struct {
-	Prepare backbone.Preprocessing // How an image becomes its input.
-	Width   int                    // Of a row.
+	// Prepare is how an image becomes its input: as when it was trained. Set its Crop and Resize where a file of any size
+	// of images does not say them, and they are 0.
+	Prepare backbone.Preprocessing
+	Width   int // Of a row.
 	// ONNX is the network of the file ONNXFile; nil for a backbone.
 	ONNX     *onnx.Network
 	ONNXFile string
@@ -90,6 +92,9 @@ func (s Source) Open() (*Network, error) {
 // ofONNX returns the network of an ONNX file.
 func ofONNX(path string, n *onnx.Network) (*Network, error) {
 	p, err := n.Preprocessing()
+	if err == nil && n.Metadata["resize"] != "" && n.Metadata["crop"] != "" { // Written by dmlx weights onnx.
+		p, _, err = backbone.PreprocessingOf(n.Metadata)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -145,8 +150,8 @@ func (s Source) Trained(raw []byte, name string) (*TrainedNetwork, error) {
 			}
 		}
 		if n, err := weights.OpenNetwork(t.File); err != nil || !strings.HasPrefix(digest, n.Digest()) {
-			return nil, fmt.Errorf("%s: trained from the network %s with the SHA-256 %.64s, which %s is not: name the file by "+
-				"arch", name, file, digest, t.File)
+			return nil, fmt.Errorf("%s: trained from the network %s with the SHA-256 %.64s, which %s is not: name that "+
+				"file as Arch (--arch)", name, file, digest, t.File)
 		}
 	}
 	var err error

@@ -99,7 +99,7 @@ func TestTrainedNetwork(t *testing.T) {
 		args = append(args, "--store", store, "--out", filepath.Join(dir, "again"))
 		code, _, stderr := invoke(t, args...)
 		if !failed(code) || !strings.Contains(stderr, "trained from the network net.onnx") ||
-			!strings.Contains(stderr, "name the file by arch") {
+			!strings.Contains(stderr, "(--arch)") {
 			t.Errorf("%v: %d %s", args, code, stderr)
 		}
 		object(t, append(args, "--arch", moved)...)

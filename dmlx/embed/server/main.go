@@ -10,10 +10,10 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"io"
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -21,50 +21,61 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // Links XLA.
 	"github.com/gradient-surgery/dml/dmlx/embed"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 func main() {
-	weights := flag.String("weights", "", "file of weights, or an ONNX network")
+	weights := flag.String("weights", "", "file of weights, an ONNX network, or a run of -store")
+	store := flag.String("store", "runs", "folder of runs")
 	address := flag.String("address", "localhost:8080", "where to listen")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	network := must(embed.Source{Weights: *weights}.Open())
-	defer network.Close()
+	network := must(embed.Source{Weights: *weights, Store: &runs.Store{Dir: *store}}.Open())
 	embedder := must(embed.New(must(backend.Open()).Backend, network))
-	defer embedder.Close()
-	if err := serve(ctx, must(net.Listen("tcp", *address)), embedder); err != nil {
-		log.Print(err)
+	if err := serve(ctx, must(net.Listen("tcp", *address)), handler(embedder)); err != nil {
+		log.Fatal(err)
 	}
 }
 
-// serve answers requests until ctx is done, and then those that were accepted.
-func serve(ctx context.Context, at net.Listener, e *embed.Embedder) error {
-	const most = 20 << 20 // Bytes of an image.
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /embed", func(w http.ResponseWriter, r *http.Request) {
-		rows, err := e.Embed(r.Context(), embed.Reader(http.MaxBytesReader(w, r.Body, most), most))
+// handler answers requests by an embedder.
+func handler(e *embed.Embedder) http.Handler {
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		// Read here and not by the embedder, in which a slow upload would hold up all others.
+		file, err := io.ReadAll(r.Body)
+		var rows [][]float32
+		if err == nil {
+			rows, err = e.Embed(r.Context(), embed.Bytes(file))
+		}
 		switch {
 		case err == nil:
 			_ = json.NewEncoder(w).Encode(rows[0]) // Who no longer listens gets no answer.
+		case errors.As(err, new(*http.MaxBytesError)):
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		case errors.As(err, new(*embed.ImageError)):
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		default:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
-	})
-	s := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 14}
-	ended := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		last, stop := context.WithTimeout(context.Background(), 30*time.Second)
-		defer stop()
-		ended <- s.Shutdown(last)
-	}()
-	if err := s.Serve(at); !errors.Is(err, http.ErrServerClosed) {
-		return err
 	}
-	return <-ended
+	mux := http.NewServeMux()
+	mux.Handle("POST /embed", http.MaxBytesHandler(http.HandlerFunc(answer), 20<<20))
+	return mux
+}
+
+// serve serves requests until ctx is done, and ends once those that were accepted are answered.
+func serve(ctx context.Context, at net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(at) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	return s.Shutdown(last)
 }
 
 func must[T any](v T, err error) T {

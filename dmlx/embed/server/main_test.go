@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"image"
 	"image/color"
 	"image/png"
@@ -46,8 +45,13 @@ func TestServerUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, at, e) }()
+	ended, answers := make(chan error, 1), handler(e)
+	var accepted atomic.Int64
+	counting := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accepted.Add(1)
+		answers.ServeHTTP(w, r)
+	})
+	go func() { ended <- serve(ctx, at, counting) }()
 	url := "http://" + at.Addr().String() + "/embed"
 	picture := image.NewNRGBA(image.Rect(0, 0, 48, 32))
 	for i := range 48 {
@@ -76,6 +80,29 @@ func TestServerUnderLoad(t *testing.T) {
 	if answer, code, err := post("no picture"); err != nil || code != http.StatusUnprocessableEntity ||
 		!strings.Contains(answer, "neither a JPEG nor a PNG") {
 		t.Errorf("%v, %d: %s", err, code, answer)
+	}
+	if answer, code, err := post(strings.Repeat("x", 20<<20+1)); err == nil && code != http.StatusRequestEntityTooLarge {
+		t.Errorf("too many bytes: %d: %s", code, answer)
+	}
+	// Uploads that stop in the middle hold up nobody.
+	var halves []net.Conn
+	for range runtime.GOMAXPROCS(0) + 1 {
+		slow, err := net.Dial("tcp", at.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		halves = append(halves, slow)
+		const half = "POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n\x89PNG"
+		if _, err := io.WriteString(slow, half); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun := time.Now()
+	if _, _, err := post(file.String()); err != nil || time.Since(begun) > 5*time.Second {
+		t.Errorf("beside slow uploads: %v after %v", err, time.Since(begun))
+	}
+	for _, slow := range halves {
+		_ = slow.Close()
 	}
 	var alone []time.Duration
 	for range 20 {
@@ -106,8 +133,8 @@ func TestServerUnderLoad(t *testing.T) {
 						mu.Lock()
 						took = append(took, time.Since(begun))
 						mu.Unlock()
-					case until.Err() != nil && errors.Is(err, io.EOF) || err != nil && until.Err() != nil:
-						no.Add(1) // Came too late to be accepted.
+					case err != nil && until.Err() != nil:
+						no.Add(1) // Came too late to be accepted, or is lost: counted below.
 						return
 					default:
 						t.Errorf("%v, %d", err, code)
@@ -121,6 +148,7 @@ func TestServerUnderLoad(t *testing.T) {
 	}
 	memory := func() uint64 {
 		runtime.GC()
+		runtime.GC() // The first one leaves what is in pools.
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapInuse >> 20
@@ -140,11 +168,16 @@ func TestServerUnderLoad(t *testing.T) {
 	}
 
 	// Stopped among requests: Shutdown waits for those that are being answered.
+	accepted.Store(0)
 	time.AfterFunc(50*time.Millisecond, stop)
-	if _, refused := load(1000, ctx); refused != clients {
+	took, refused := load(1000, ctx)
+	if refused != clients {
 		t.Errorf("%d of %d clients were refused at last", refused, clients)
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	if n := accepted.Load(); n == 0 || int(n) != len(took) {
+		t.Errorf("%d requests accepted, %d answered", n, len(took))
 	}
 }

@@ -65,6 +65,7 @@ var readers = map[string]string{
 	"dmlx/cmd/dmlx/internal/lab/status.go":    ours,
 	"dmlx/embed/embedder.go":                  "images",
 	"dmlx/embed/network.go":                   "weights",
+	"dmlx/embed/server/main.go":               "TestServerUnderLoad of its package",
 	"dmlx/heads/file.go":                      "weights",
 	"dmlx/internal/buildinfo/buildinfo.go":    system,
 	"dmlx/durable/durable.go":                 ours,
