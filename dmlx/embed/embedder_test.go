@@ -78,7 +78,7 @@ func TestConcurrentEmbed(t *testing.T) {
 		alone[i] = rows[0]
 	}
 	var group sync.WaitGroup
-	for k := range 12 {
+	for k := range 24 {
 		group.Go(func() {
 			var images []embed.Image
 			for i := range n {
