@@ -105,3 +105,20 @@ func TestTrainedNetwork(t *testing.T) {
 		object(t, append(args, "--arch", moved)...)
 	}
 }
+
+// What a preset's file says of a pretrained network stands; without one its start is chosen.
+func TestStartOfPresets(t *testing.T) {
+	atWork(t)
+	dir := t.TempDir()
+	net, file := filepath.Join("..", "..", "onnx", "testdata", "vit_tiny.onnx"), filepath.Join(dir, "mine.toml")
+	if err := os.WriteFile(file, []byte("from = \"smoke\"\ndim = 8\nsteps = 2\nepochs = 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for preset, want := range map[string][2]any{file: {8., nil}, "smoke": {24., "chosen-training-1"}} {
+		spec := object(t, "train", "--store", filepath.Join(dir, "store"), "--preset", preset, "--arch", net, "--data",
+			"minishop")["spec"].(map[string]any)
+		if got := [2]any{spec["dim"], spec["start"]}; got != want {
+			t.Errorf("%s: %v dimensions, start %v; want %v", preset, got[0], got[1], want)
+		}
+	}
+}

@@ -61,7 +61,7 @@ triplet, as in "ms, miner ms, pair=lin-ms". The miners are
 A pretrained network that --arch names is returned trained only if it gained on held-out training classes, else as it
 was. They also choose its last layer and, unless --lr, --epochs or steps is given, rate and length: that is
 start=chosen-training, and start=chosen where one is given. --set start=random is the paper's protocol: a random last
-layer, always trained.
+layer, always trained. A preset's file has that unless it has a start.
 
 --set sets a key of a preset's file, as in --set optimizer=adam --set 'train_only=layer4'. The keys are
 ` + text.Wrap(presets.Keys()),
@@ -210,9 +210,13 @@ func (t *training) specs() (specs []runs.Spec, err error) {
 }
 
 // choosesStart has the start of a pretrained network that --arch names chosen, unless start is set, and rate and length
-// with it where neither is given. The last layer then has as many dimensions as there are features.
+// with it where neither is given. The last layer then has as many dimensions as there are features. A preset of the
+// user's own says all of this itself.
 func (t *training) choosesStart(spec *runs.Spec) error {
-	named := t.set.sets("arch") && !t.preset.Like("paper") && spec.Arch != string(backbone.Small)
+	if t.preset.From != "" {
+		return nil
+	}
+	named := t.set.sets("arch") && t.preset.Name != "paper" && spec.Arch != string(backbone.Small)
 	if named && spec.Weights == train.Pretrained && !t.set.sets("start") {
 		spec.Start = train.ChosenTraining
 		if t.preset.LR != 0 || t.set.sets("epochs") || t.set.sets("steps") {
