@@ -23,29 +23,42 @@ func (t *Trainer) References(ctx context.Context, of Training) (out []Reference,
 	if err != nil {
 		return nil, err
 	}
-	data := of.Data
-	if data.Train.Shape().Rank() > 1 {
-		one := New(t.Choice)
-		defer one.Close()
-		k, err := one.wholeNetwork(ctx, of)
+	measure := func(data *samples.Data) error {
+		all, err := heads.References(ctx, t.Backend, data, without)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		defer k.close()
-		data = k.features()
+		out = make([]Reference, len(all))
+		for i, r := range all {
+			out[i].Name = r.Name
+			if err := out[i].measure(ctx, t, r.Queries, r.Gallery); err != nil {
+				return fmt.Errorf("test set of %s: %w", data.Name, err)
+			}
+		}
+		return nil
 	}
-	all, err := heads.References(ctx, t.Backend, data, without)
+	if of.Data.Train.Shape().Rank() > 1 {
+		err = t.onFeatures(ctx, of, measure)
+	} else {
+		err = measure(of.Data)
+	}
 	if err != nil {
 		return nil, err
 	}
-	out = make([]Reference, len(all))
-	for i, r := range all {
-		out[i].Name = r.Name
-		if err := out[i].measure(ctx, t, r.Queries, r.Gallery); err != nil {
-			return nil, fmt.Errorf("test set of %s: %w", data.Name, err)
-		}
-	}
 	return out, nil
+}
+
+// onFeatures calls do with the data set of what a network gives for images before its last layer, with its initial
+// weights, computed on one device while do reads it.
+func (t *Trainer) onFeatures(ctx context.Context, of Training, do func(*samples.Data) error) error {
+	one := New(t.Choice)
+	defer one.Close()
+	k, err := one.wholeNetwork(ctx, of)
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	return do(k.features())
 }
 
 // wholeNetwork returns what computes a network up to its last layer, with its initial weights.

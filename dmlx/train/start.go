@@ -178,15 +178,12 @@ func (t *Trainer) chooseStart(ctx context.Context, of Training, without map[int6
 func lastOf(b *heads.Block) *onnx.Linear { return &b.Layers(b.Initial(0), nil, nil)[0] }
 
 // startOf chooses the start of a head on what a network gives for the training images before its last layer.
-func (t *Trainer) startOf(ctx context.Context, of Training, without map[int64]bool) (*heads.Plan, error) {
-	one := New(t.Choice)
-	defer one.Close()
-	k, err := one.wholeNetwork(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	defer k.close()
-	return heads.Choose(ctx, t.Backend, k.features().Train, without, heads.Options{Dim: of.Dim})
+func (t *Trainer) startOf(ctx context.Context, of Training, without map[int64]bool) (plan *heads.Plan, err error) {
+	err = t.onFeatures(ctx, of, func(features *samples.Data) (err error) {
+		plan, err = heads.Choose(ctx, t.Backend, features.Train, without, heads.Options{Dim: of.Dim})
+		return err
+	})
+	return plan, err
 }
 
 // try trains on the training classes of a fold by a rate and a number of epochs, and measures those that are held out.
