@@ -101,7 +101,7 @@ func New(b compute.Backend, net *Network) (*Embedder, error) {
 		return nil, fmt.Errorf("images are resized to %d pixels and cropped to %d: set Prepare.Resize and Prepare.Crop of "+
 			"the network to the size of the images that it was trained on", p.Resize, p.Crop)
 	}
-	exec, err := model.NewExec(b, net.store, net.graph)
+	exec, err := model.NewExec(b, net.Store, net.Graph)
 	if err != nil {
 		return nil, err
 	}

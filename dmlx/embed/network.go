@@ -43,20 +43,13 @@ type Network struct {
 	ONNX     *onnx.Network
 	ONNXFile string
 
-	store *model.Store
-	graph func(scope *model.Scope, pixels *graph.Node) *graph.Node
+	// Graph embeds pixels, uint8 [N, Crop, Crop, 3], as float32 [N, Width], by the weights in Store.
+	Graph func(scope *model.Scope, pixels *graph.Node) *graph.Node
+	Store *model.Store
 }
 
 // Close frees the weights.
-func (n *Network) Close() { n.store.Finalize() }
-
-// Graph embeds pixels, uint8 [N, Crop, Crop, 3], as float32 [N, Width]. Its weights are in Store.
-func (n *Network) Graph(scope *model.Scope, pixels *graph.Node) *graph.Node {
-	return n.graph(scope, pixels)
-}
-
-// Store has the weights of the network.
-func (n *Network) Store() *model.Store { return n.store }
+func (n *Network) Close() { n.Store.Finalize() }
 
 // Open reads a network. Close it after use.
 func (s Source) Open() (*Network, error) {
@@ -86,7 +79,7 @@ func (s Source) Open() (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Network{Prepare: b.Prepare, Width: b.Width, store: b.Store, graph: b.embed}, nil
+	return &Network{Prepare: b.Prepare, Width: b.Width, Store: b.Store, Graph: b.embed}, nil
 }
 
 // ofONNX returns the network of an ONNX file.
@@ -99,8 +92,8 @@ func ofONNX(path string, n *onnx.Network) (*Network, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	store := model.NewStore()
-	return &Network{Prepare: p, Width: n.Width, ONNX: n, ONNXFile: path, store: store,
-		graph: func(scope *model.Scope, pixels *graph.Node) *graph.Node {
+	return &Network{Prepare: p, Width: n.Width, ONNX: n, ONNXFile: path, Store: store,
+		Graph: func(scope *model.Scope, pixels *graph.Node) *graph.Node {
 			return n.Features(scope, backbone.Normalized(pixels, p.Mean, p.Std), backbone.Pass{})
 		}}, n.Init(store, nil)
 }

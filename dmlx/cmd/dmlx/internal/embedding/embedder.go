@@ -41,7 +41,7 @@ func embedFiles(ctx context.Context, a *cli.App, net *embed.Network, on *train.T
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	exec, err := model.NewExec(on.Backend, net.Store(), net.Graph)
+	exec, err := model.NewExec(on.Backend, net.Store, net.Graph)
 	if err != nil {
 		return nil, nil, nil, err
 	}
