@@ -113,5 +113,6 @@ func ExampleCheck() {
 		}
 	}
 	// Output:
-	// finite - pair weight near
+	// any similarity - pair weight near
+	// duplicates - pair weight near
 }
