@@ -58,10 +58,10 @@ A miner may follow a rule or loss, and parts that replace a loss's own, by their
 triplet, as in "ms, miner ms, pair=lin-ms". The miners are
 ` + text.Wrap(miners.Names()) + `
 
-A pretrained network that --arch names is returned trained only if it gained on held-out training classes, else as it
-was. They also choose its last layer and, unless --lr, --epochs or steps is given, rate and length: that is
-start=chosen-training, and start=chosen where one is given. --set start=random is the paper's protocol: a random last
-layer, always trained. A preset's file has that unless it has a start.
+A pretrained network that --arch names is returned trained only if training gained on held-out training classes, and
+otherwise as it was. The same classes choose its last layer (start=chosen) and, unless --lr, --epochs or steps is given,
+the rate and the length too (start=chosen-training). --set start=random is the paper's protocol: a random last layer,
+always trained. A preset's file that names no start keeps to that protocol.
 
 --set sets a key of a preset's file, as in --set optimizer=adam --set 'train_only=layer4'. The keys are
 ` + text.Wrap(presets.Keys()),
