@@ -211,14 +211,14 @@ func (d *dissection) nearestTo(e dissect.Embeddings, g []float32) (*neighbors, e
 // text prints neighbors, and says part by part what the nearest rule is.
 func (n *neighbors) text() (out string) {
 	if r := n.rule; r != nil {
-		out += fmt.Sprintf("\n\n%s\n\nTimes is the factor by which a rule's gradient comes nearest to yours, largest rest the "+
-			"largest value that\nis then left, over your largest. The first rule has the direction %s, the pair weight %s and "+
-			"the triplet\nweight %s. Rules mine the nearest positive and the nearest negative of each anchor: such pairs make "+
-			"up\n%s of the square of your gradient, all pairs %s",
+		out += fmt.Sprintf("\n\n%s\n\nTimes is the factor by which a rule's gradient comes nearest to yours, largest rest "+
+			"the largest value that\nis then left, over your largest. The first rule has the direction %s, the pair weight %s "+
+			"and the triplet\nweight %s. Rules mine the nearest positive and the nearest negative of each anchor: such pairs "+
+			"make up\n%s of the square of your gradient, all pairs %s",
 			rankedText("nearest rules", n.rules), r.Direction.Name, r.Pair.Name, r.Triplet.Name, percent(n.mined),
 			percent(n.pairs))
 		if n.mined < n.pairs/2 {
-			out += ",\nso no other parts bring a rule near it"
+			out += ": most of it is at pairs that\nrules leave out"
 		}
 		out += "."
 	}
