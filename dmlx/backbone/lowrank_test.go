@@ -1,22 +1,17 @@
 package backbone
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 )
 
-// An adapter has one rank. Matrices that somebody else has written may be of several, or fit no weight.
-func TestAdapterErrors(t *testing.T) {
+// Matrices that somebody else has written may be of several ranks, or fit no weight.
+func TestMergeLowRankErrors(t *testing.T) {
 	t.Parallel()
 	for want, ranks := range map[string]map[string]int{
-		"":                                       {"x.q": 1, "x.v": 1, "y.q": 1, "y.k": 1},
-		"matrices of x.weight have another rank": {"x.q": 1, "x.v": 2},
-		"matrices of y.weight have another rank": {"x.q": 1, "x.v": 1, "y": 1},
-		"of y.weight have another rank than":     {"x": 2, "y": 1},
-		"there is no weight":                     {"z": 1},
-		"they do not fit":                        {"x.q": 0},
-		"no low-rank matrices":                   {},
+		"":                   {"x.q": 1, "x.v": 2, "y": 1},
+		"there is no weight": {"z": 1},
+		"they do not fit":    {"x.q": 0},
 	} {
 		header, body := map[string]any{metadataKey: map[string]string{LoRAAlpha: "2"}}, []byte(nil)
 		put := func(name string, rows, columns int) {
@@ -38,18 +33,17 @@ func TestAdapterErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = Adapter(data)
+		_, err = MergeLowRank(data)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", ranks, err, want)
 		}
 	}
 }
 
-// The matrices of a weight [in, out] are merged into its columns, and are for PEFT what those of [out, in] are.
+// The matrices of a weight [in, out] are merged into its columns.
 func TestLowRankInOut(t *testing.T) {
 	t.Parallel()
 	const in, out, rank = 4, 6, 1
-	files := map[bool][]byte{}
 	for _, inOut := range []bool{false, true} {
 		meta := map[string]string{LoRAAlpha: "3"}
 		w, dims := make([]float32, in*out), []int{out, in}
@@ -61,10 +55,6 @@ func TestLowRankInOut(t *testing.T) {
 		f.put("x.q"+lowRankA, []int{rank, in}, []float32{1, 2, 3, 4})
 		f.put("x.q"+lowRankB, []int{out / 3, rank}, []float32{5, 7})
 		data, err := safetensors(f.header, f.body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[inOut], _, err = Adapter(data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,8 +78,5 @@ func TestLowRankInOut(t *testing.T) {
 				t.Errorf("in, out %v: row %d, column %d: %g, want %g", inOut, row, column, got, want)
 			}
 		}
-	}
-	if !bytes.Equal(files[false], files[true]) {
-		t.Error("PEFT gets other matrices")
 	}
 }

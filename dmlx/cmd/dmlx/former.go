@@ -29,6 +29,7 @@ var formerCommands = map[string]string{
 		"measures this machine",
 	"train steps": "in a clone of the repository, DMLX_TEST_STEPS=1 with the tests of ./dmlx/train takes steps on " +
 		"given batches",
+	"weights peft":   "dmlx weights onnx exports the network with its low-rank matrices merged",
 	"weights get":    "dmlx train --arch resnet18 names the address of ImageNet weights, and where they belong",
 	"gallery export": "numpy.load reads rows.npy of an index, float32 [N, D], for FAISS and hnswlib",
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +9,7 @@ import (
 	"testing"
 )
 
-// Low-rank matrices are counted before a training, and exported after it.
+// Low-rank matrices are counted before a training, and merged into what is exported after it.
 func TestLowRankMatrices(t *testing.T) {
 	atWork(t)
 	dir := t.TempDir()
@@ -21,40 +20,21 @@ func TestLowRankMatrices(t *testing.T) {
 	}
 	run := object(t, "train", "--store", in("store"), "--preset", "smoke", "--arch", net, "--data", "minishop",
 		"--set", `lora=qkv\.weight@q,v:2`, "--lr", "0.01", "--set", "steps=2", "--epochs", "1")["run"].(string)
-	object(t, "weights", "peft", "--store", in("store"), run, "--out", in("adapter"))
-	config, err := os.ReadFile(in("adapter/adapter_config.json"))
-	if err != nil || !strings.Contains(string(config), `"r": 4`) ||
-		!strings.Contains(string(config), "blocks.1.attn.qkv") {
-		t.Errorf("%v %s", err, config)
-	}
-	adapter := in("adapter/adapter_model.safetensors")
-	object(t, "weights", "peft", "--store", in("store"), run, "--out", in("adapter"))
-	if all, err := os.ReadDir(in("adapter")); err != nil || len(all) != 2 {
-		t.Errorf("written again: %v, %v", all, err)
-	}
-	if err := errors.Join(os.Mkdir(in("linked"), 0o755), os.Symlink(net, in("linked/adapter_config.json"))); err != nil {
-		t.Fatal(err)
+	out := in("merged.onnx")
+	object(t, "weights", "onnx", run, "--store", in("store"), "--out", out)
+	if v := object(t, "weights", "info", out); v["tensors"] != 30. {
+		t.Errorf("the export has other weights than the network: %v", v)
 	}
 	convolutions := strings.Replace(net, "vit_tiny", "efficientnet_lite0", 1)
-	small := filepath.Join("..", "..", "backbone", "testdata", "small.pth")
 	for want, args := range map[string][]string{
 		"did you mean that of blocks.0.attn.qkv.w": {"info", net, "--lora", `attn\.qvk\.weight:2`},
 		"no weights of two axes":                   {"info", convolutions, "--lora", "conv:2"},
 		"want a rank from 1 to 24":                 {"info", net, "--lora", "qkv:25"},
-		"is no file, and":                          {"peft", in("none"), "--out", in("A")},
-		"no low-rank matrices":                     {"peft", adapter, "--out", in("A")},
-		"not a safetensors file":                   {"peft", small, "--out", in("A")},
-		"--out is empty":                           {"peft", adapter, "--out", ""},
-		"cannot be a folder":                       {"peft", "--store", in("store"), run, "--out", adapter},
-		"adapter_config.json is a link to":         {"peft", "--store", in("store"), run, "--out", in("linked")},
 	} {
 		code, _, stderr := invoke(t, append([]string{"weights"}, args...)...)
 		if !failed(code) || !strings.Contains(stderr, want) {
 			t.Errorf("%v: %d %s; want %s", args, code, stderr, want)
 		}
-	}
-	if _, err := os.Stat(in("A")); err == nil {
-		t.Error("an export that fails leaves a folder")
 	}
 }
 

@@ -2,14 +2,12 @@ package embedding
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/heads"
 )
@@ -24,7 +22,7 @@ func NewWeights(a *cli.App) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newWeightsONNX(a), newWeightsPEFT(a), newWeightsInfo(a))
+	cmd.AddCommand(newWeightsONNX(a), newWeightsInfo(a))
 	return cmd
 }
 
@@ -36,7 +34,8 @@ func newWeightsONNX(a *cli.App) *cobra.Command {
 		Short: "Export a trained network to ONNX, for ONNX Runtime and other programs",
 		Long: `Export a network to ONNX (opset 17), for ONNX Runtime and other programs. FILE is a safetensors file or a state
 dict of torch.save (.pth) with torchvision's names; RUN is a finished run's name or its first digits. A network that
-came from an ONNX file leaves as that file, with its names and the new weights: give the file as --arch if it has moved.
+came from an ONNX file leaves as that file, with its names and the new weights, low-rank matrices (--set lora=…) merged
+into them: give the file as --arch if it has moved.
 
 The model's input is "images", float32 [N, 3, H, W]: RGB on the scale 0 to 1, minus the mean and divided by the
 standard deviation in the model's metadata, which also give the size ("resize" and "crop"). Its output is "embeddings",
@@ -109,52 +108,6 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 	ArchFlag(cmd, &arch)
 	cmd.Flags().StringVar(&features, "features", "embedding", "gap or embedding")
 	cmd.Flags().StringVar(&out, "out", "", "ONNX file to write")
-	cli.Require(cmd, "out")
-	return cmd
-}
-
-// newWeightsPEFT exports low-rank matrices.
-func newWeightsPEFT(a *cli.App) *cobra.Command {
-	var out string
-	cmd := &cobra.Command{
-		Use:   "peft {FILE | RUN} --out DIR",
-		Short: "Export the low-rank matrices of train --set lora=… as an adapter that PEFT loads",
-		Long: `Export the low-rank matrices that train has by --set lora=…, without the network: adapter_model.safetensors and
-adapter_config.json, for peft.PeftModel.from_pretrained(model, DIR) on the PyTorch model that was exported to ONNX.
-Matrices beside several parts of a fused weight become one pair of a higher rank, with zeros: the same network.
-The last layer and weights of train_only are not in it: dmlx weights onnx exports all, merged.`,
-		Example: "  dmlx weights peft 3f21d0 --out adapter",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := cli.CheckOutDir(out); err != nil {
-				return err
-			}
-			raw, name, err := weightsOf(a, args[0])
-			if err != nil {
-				return err
-			}
-			adapter, config, err := backbone.Adapter(raw)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if err := os.MkdirAll(out, 0o755); err != nil {
-				return err
-			}
-			model, about := filepath.Join(out, "adapter_model.safetensors"), filepath.Join(out, "adapter_config.json")
-			write := func(data []byte) func(path string) error {
-				return func(path string) error { return durable.WriteFile(path, data, 0o644) }
-			}
-			if err := cli.CheckOut(nil, model, about); err != nil {
-				return err
-			}
-			if err := files.Together(a.Logf, []files.Output{{Path: model, Write: write(adapter)},
-				{Path: about, Write: write(config)}}); err != nil {
-				return err
-			}
-			return a.Print(map[string]any{"out": out}, fmt.Sprintf("low-rank matrices of %s, in %s", name, out))
-		},
-	}
-	cmd.Flags().StringVar(&out, "out", "", "folder to write")
 	cli.Require(cmd, "out")
 	return cmd
 }
