@@ -1,6 +1,6 @@
 //go:build !js
 
-// A page has no galleries, and no files to keep one in.
+// A page has no galleries.
 
 package retrieval
 
@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -19,20 +18,18 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
-	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
-// Index is a gallery that answers queries with its nearest rows, exactly: each query is compared with all rows. Rows
-// are of length 1, in memory or in a file that is mapped into it. Several goroutines may search an Index.
+// Index is a gallery that answers queries with its nearest rows, exactly: each query is compared with all rows.
+// Several goroutines may search an Index.
 type Index struct {
-	dim   int
-	rows  []float32 // [N, dim]
-	unmap func() error
+	dim  int
+	rows []float32 // [N, dim], of length 1.
 }
 
 // NewIndex returns an index of embeddings in memory. It fails if a value is not finite.
 func NewIndex(e *Embeddings) (*Index, error) {
-	rows, err := Unit(e.Values, e.Dim, 0)
+	rows, err := units(e.Values, e.Dim)
 	return &Index{dim: e.Dim, rows: rows}, err
 }
 
@@ -40,13 +37,13 @@ func NewIndex(e *Embeddings) (*Index, error) {
 func (x *Index) Len() int { return len(x.rows) / x.dim }
 func (x *Index) Dim() int { return x.dim }
 
-// Unit returns rows of a dimension divided by their lengths, as an index has them; a row of zeros stays as it is. It
-// fails if a value is not finite, and counts rows from before.
-func Unit(values []float32, dim, before int) ([]float32, error) {
+// units returns rows of a dimension divided by their lengths; a row of zeros stays as it is. It fails if a value is not
+// finite.
+func units(values []float32, dim int) ([]float32, error) {
 	if dim < 1 || len(values) == 0 || len(values)%dim != 0 {
 		return nil, fmt.Errorf("retrieval: %d values: want rows of dimension %d", len(values), dim)
 	}
-	if err := errs.Finite("retrieval: ", values, dim, before); err != nil {
+	if err := errs.Finite("retrieval: ", values, dim); err != nil {
 		return nil, err
 	}
 	e, out := &Embeddings{Values: values, Dim: dim}, make([]float32, len(values))
@@ -66,7 +63,7 @@ func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32
 	if k < 1 {
 		return nil, errs.Invalid(fmt.Errorf("%d neighbors: want at least 1", k))
 	}
-	units, err := Unit(queries, x.dim, 0)
+	queries, err = units(queries, x.dim)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +71,7 @@ func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32
 	k = min(k, m)
 	found := make([][]Neighbor, n)
 	if b != nil && n >= fewQueries {
-		return found, x.searchOn(ctx, b, units, k, found)
+		return found, x.searchOn(ctx, b, queries, k, found)
 	}
 	scores := make([]float32, m)
 	const rows = 4096
@@ -83,7 +80,7 @@ func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32
 			return nil, ctx.Err()
 		}
 		inParallel((m+rows-1)/rows, 1, func(part int) {
-			x.similarities(units[i*x.dim:], part*rows, scores[part*rows:min((part+1)*rows, m)])
+			x.similarities(queries[i*x.dim:], part*rows, scores[part*rows:min((part+1)*rows, m)])
 		})
 		found[i] = see(make([]Neighbor, 0, k), scores, 0, k)
 	}
@@ -150,31 +147,4 @@ func see(nearest []Neighbor, similarities []float32, from, k int) []Neighbor {
 		}
 	}
 	return nearest
-}
-
-// IndexRows is the file of an index in its folder: float32 [N, Dim] of length 1, as FAISS and hnswlib take it, too.
-const IndexRows = "rows.npy"
-
-// OpenIndex maps the rows of an index in a folder into memory. The file must stay as it is until Close.
-func OpenIndex(dir string) (*Index, error) {
-	path := filepath.Join(dir, IndexRows)
-	rows, shape, unmap, err := npy.MapFloat32(path)
-	if err != nil {
-		return nil, err
-	}
-	x := &Index{rows: rows, unmap: unmap}
-	if len(shape) != 2 {
-		return nil, errors.Join(fmt.Errorf("%s: shape %v, want [N, D]", path, shape), x.Close())
-	}
-	x.dim = shape[1]
-	return x, nil
-}
-
-// Close frees the file of an index that was opened. Nothing can be searched then.
-func (x *Index) Close() error {
-	unmap := x.unmap
-	if x.unmap = nil; unmap == nil {
-		return nil
-	}
-	return unmap()
 }

@@ -3,8 +3,6 @@ package retrieval
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
-	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 func indexOf(t testing.TB, e *Embeddings) *Index {
@@ -22,20 +19,6 @@ func indexOf(t testing.TB, e *Embeddings) *Index {
 		t.Fatal(err)
 	}
 	return x
-}
-
-// saved writes rows of length 1 as an index, and returns its folder.
-func saved(t *testing.T, e *Embeddings) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	rows, err := Unit(e.Values, e.Dim, 0)
-	if err == nil {
-		err = npy.WriteFloat32(filepath.Join(dir, IndexRows), rows, len(rows)/e.Dim, e.Dim)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // normal are rows that all have another direction.
@@ -50,8 +33,7 @@ func normal(rng *rand.Rand, n, dim, classes int) *Embeddings {
 	return e
 }
 
-// An index finds what sorting all similarities finds, one query and many, in memory and in a file, and keeps ties in
-// order.
+// An index finds what sorting all similarities finds, one query and many, and keeps ties in order.
 func TestIndex(t *testing.T) { backendtest.OnEach(t, testIndex) }
 
 func testIndex(t *testing.T, b compute.Backend) {
@@ -64,39 +46,30 @@ func testIndex(t *testing.T, b compute.Backend) {
 	defer func() { blockSize = old }()
 
 	x := indexOf(t, e)
-	opened, err := OpenIndex(saved(t, e))
+	if x.Len() != 300 || x.Dim() != 9 {
+		t.Error(x.Len(), x.Dim())
+	}
+	many, err := x.Search(t.Context(), b, q.Values, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opened.Len() != 300 || opened.Dim() != 9 {
-		t.Error(opened.Len(), opened.Dim())
-	}
-	for _, x := range []*Index{x, opened} {
-		many, err := x.Search(t.Context(), b, q.Values, 8)
-		if err != nil {
-			t.Fatal(err)
+	for i, found := range many {
+		one, err := x.Search(t.Context(), nil, q.Values[i*9:(i+1)*9], 8)
+		if err != nil || !slices.Equal(one[0], found) {
+			t.Errorf("query %d alone: %v, beside others: %v, %v", i, one[0], found, err)
 		}
-		for i, found := range many {
-			one, err := x.Search(t.Context(), nil, q.Values[i*9:(i+1)*9], 8)
-			if err != nil || !slices.Equal(one[0], found) {
-				t.Errorf("query %d alone: %v, beside others: %v, %v", i, one[0], found, err)
-			}
-			want := byLoops(q.Values[i*9:(i+1)*9], e)
-			for j, n := range found {
-				if n.Index != want[j].Index || math.Abs(float64(n.Similarity-want[j].Similarity)) > 1e-6 {
-					t.Errorf("query %d, neighbor %d: %v, want %v", i, j, n, want[j])
-				}
+		want := byLoops(q.Values[i*9:(i+1)*9], e)
+		for j, n := range found {
+			if n.Index != want[j].Index || math.Abs(float64(n.Similarity-want[j].Similarity)) > 1e-6 {
+				t.Errorf("query %d, neighbor %d: %v, want %v", i, j, n, want[j])
 			}
 		}
-		if many[0][0].Index != 7 || many[0][1].Index != 250 {
-			t.Errorf("equal rows: %v", many[0])
-		}
-		if one, err := x.Search(t.Context(), nil, q.Values[:9], 1000); err != nil || len(one[0]) != 300 {
-			t.Errorf("all rows: %v, %v", one, err)
-		}
 	}
-	if err := opened.Close(); err != nil {
-		t.Error(err)
+	if many[0][0].Index != 7 || many[0][1].Index != 250 {
+		t.Errorf("equal rows: %v", many[0])
+	}
+	if one, err := x.Search(t.Context(), nil, q.Values[:9], 1000); err != nil || len(one[0]) != 300 {
+		t.Errorf("all rows: %v, %v", one, err)
 	}
 }
 
@@ -128,20 +101,6 @@ func TestIndexRefuses(t *testing.T) {
 		_, err := x.Search(t.Context(), nil, queries, k)
 		return err
 	}
-	open := func(dir string) error { _, err := OpenIndex(dir); return err }
-	damaged := t.TempDir()
-	if err := os.WriteFile(filepath.Join(damaged, IndexRows), []byte("no array"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cut := saved(t, &Embeddings{Values: make([]float32, 64), Dim: 8})
-	path := filepath.Join(cut, IndexRows)
-	if info, err := os.Stat(path); err != nil || os.Truncate(path, info.Size()-16) != nil {
-		t.Fatal(err)
-	}
-	numbers := t.TempDir()
-	if err := npy.WriteInt64(filepath.Join(numbers, IndexRows), []int64{1, 2}, 1, 2); err != nil {
-		t.Fatal(err)
-	}
 	nan := float32(math.NaN())
 	made := func(dim int, values ...float32) error {
 		_, err := NewIndex(&Embeddings{Values: values, Dim: dim})
@@ -158,10 +117,6 @@ func TestIndexRefuses(t *testing.T) {
 		{search([]float32{1, 2, 3}, 1), "want rows of dimension 2"},
 		{search([]float32{1, nan}, 1), "is NaN"},
 		{search([]float32{1, 2}, 0), "at least 1"},
-		{open(t.TempDir()), "no such file"},
-		{open(damaged), "not a NumPy array"},
-		{open(cut), `240 bytes of "<f4" values, Fortran order false, shape [8 8]: want all values as "<f4" in C order`},
-		{open(numbers), `"<i8" values, Fortran order false, shape [1 2]: want all values as "<f4"`},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%v, want …%s…", c.err, c.want)
@@ -169,15 +124,15 @@ func TestIndexRefuses(t *testing.T) {
 	}
 }
 
-// Rows are counted from those before them in errors.
-func TestUnit(t *testing.T) {
+// Rows have length 1, and values that are not finite are named.
+func TestUnits(t *testing.T) {
 	t.Parallel()
-	rows, err := Unit([]float32{3, 4, 0, 0}, 2, 0)
+	rows, err := units([]float32{3, 4, 0, 0}, 2)
 	if err != nil || !slices.Equal(rows, []float32{0.6, 0.8, 0, 0}) {
 		t.Error(rows, err)
 	}
-	_, err = Unit([]float32{1, 1, 1, float32(math.Inf(1))}, 2, 7)
-	if err == nil || !strings.Contains(err.Error(), "row 8, column 1") {
+	_, err = units([]float32{1, 1, 1, float32(math.Inf(1))}, 2)
+	if err == nil || !strings.Contains(err.Error(), "row 1, column 1") {
 		t.Error(err)
 	}
 }

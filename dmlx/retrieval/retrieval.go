@@ -202,5 +202,5 @@ func check(e *Embeddings, what string) error {
 		return fmt.Errorf("retrieval: %s: %d values are not %d rows (one per label) of dimension %d", what, len(e.Values),
 			len(e.Labels), e.Dim)
 	}
-	return errs.Finite("retrieval: "+what+": ", e.Values, e.Dim, 0)
+	return errs.Finite("retrieval: "+what+": ", e.Values, e.Dim)
 }

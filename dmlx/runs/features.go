@@ -61,7 +61,7 @@ func readFeatures(features, labels string, classes []int64) (*samples.Array, err
 		return nil, fmt.Errorf("%s: has %d labels, want [%d], a label for each row of %s", labels, len(classes), shape[0],
 			features)
 	}
-	if err := errs.Finite(features+": ", values, shape[1], 0); err != nil {
+	if err := errs.Finite(features+": ", values, shape[1]); err != nil {
 		return nil, err
 	}
 	return &samples.Array{Values: values, Dims: shape[1:], Classes: classes}, nil

@@ -53,7 +53,7 @@ func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, er
 		if len(shape) != 2 || shape[0] != len(classes) {
 			return nil, fmt.Errorf("run %s: %s has the shape %v, but there are %d labels", hash, embeddings, shape, len(classes))
 		}
-		if err := errs.Finite(fmt.Sprintf("run %s: %s: ", hash, embeddings), values, shape[1], 0); err != nil {
+		if err := errs.Finite(fmt.Sprintf("run %s: %s: ", hash, embeddings), values, shape[1]); err != nil {
 			return nil, err
 		}
 		return &retrieval.Embeddings{Values: values, Dim: shape[1], Labels: classes}, nil

@@ -340,7 +340,6 @@ func TestOddNetwork(t *testing.T) {
 		drawImage(t, filepath.Join(images, string(rune('a'+i/2)), fmt.Sprint(i, ".png")), i)
 	}
 	for _, args := range [][]string{{"embed", "--weights", net, "--images", images, "--out", filepath.Join(dir, "E.npy")},
-		{"gallery", "index", "--weights", net, "--images", images, "--out", filepath.Join(dir, "G")},
 		{"train", "--store", store, "--preset", "smoke", "--arch", net, "--data", images, "--batch", "2x2", "--epochs", "1",
 			"--set", "steps=1", "--dim", "2", "--rule", "cos/con/con", "--lr", "0.1", "--seeds", "1,2", "--set",
 			"start=random"}} {

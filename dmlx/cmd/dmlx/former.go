@@ -29,19 +29,17 @@ var formerCommands = map[string]string{
 		"measures this machine",
 	"train steps": "in a clone of the repository, DMLX_TEST_STEPS=1 with the tests of ./dmlx/train takes steps on " +
 		"given batches",
-	"weights peft":   "dmlx weights onnx exports the network with its low-rank matrices merged",
-	"weights get":    "dmlx train --arch resnet18 names the address of ImageNet weights, and where they belong",
-	"gallery export": "numpy.load reads rows.npy of an index, float32 [N, D], for FAISS and hnswlib",
+	"weights peft": "dmlx weights onnx exports the network with its low-rank matrices merged",
+	"weights get":  "dmlx train --arch resnet18 names the address of ImageNet weights, and where they belong",
+	"gallery":      "dmlx embed writes the rows of a folder's images, which its help says how to search",
 }
 
 // formerFlags are flags that commands no longer have, and what stands in their place. Those that a key of presets
-// replaces need no entry. A command's own stands behind its name.
+// replaces need no entry.
 var formerFlags = map[string]string{
 	"exchange":  "want it behind the loss, as in --loss 'ms, pair=lin-ms'",
 	"miner":     "want it behind the rule or loss, as in --loss 'ms, miner ms'",
 	"separated": "want --set coarse_grained=DATA",
-
-	"query --features": "FAISS and hnswlib search rows.npy of an index by rows",
 }
 
 // addFormer adds a hidden command for each former one. It fails with the sentence that says what to use instead.

@@ -181,7 +181,6 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		data.NewData(a),
 		embedding.NewRecall(a),
 		embedding.NewEmbed(a),
-		embedding.NewGallery(a),
 		embedding.NewWeights(a),
 		gradients.NewGradient(a),
 		gradients.NewDissect(a),
@@ -192,7 +191,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		training.NewJob(a),
 	)
 	for _, cmd := range root.Commands() {
-		if slices.Contains([]string{"runs", "lab", "doctor", "weights", "embed", "recall", "gallery", "job"}, cmd.Name()) {
+		if slices.Contains([]string{"runs", "lab", "doctor", "weights", "embed", "recall", "job"}, cmd.Name()) {
 			a.AddStore(cmd.PersistentFlags())
 		}
 		if cmd.Name() == "lab" {

@@ -24,12 +24,8 @@ func TestOutputs(t *testing.T) {
 	t.Setenv("DMLX_STORE", t.TempDir())
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in.npy")
-	index := filepath.Join(dir, "G")
-	for _, err := range []error{os.WriteFile(in, []byte("x"), 0o600), os.Mkdir(index, 0o700),
-		os.WriteFile(filepath.Join(index, "rows.names.txt"), nil, 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(in, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	for _, ending := range []string{"", ".toml", ".txt", ".svg"} { // Some names must have one.
 		if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"+ending), 0o600),
@@ -45,7 +41,6 @@ func TestOutputs(t *testing.T) {
 		"embed --out":               {"embed --images . --weights IN --out OUT --names n --labels l.npy", in},
 		"embed --names":             {"embed --images . --weights IN --out o.npy --names OUT --labels l.npy", in},
 		"embed --labels":            {"embed --images . --weights IN --out o.npy --names n --labels OUT.txt", ""},
-		"gallery query --out":       {"gallery query G photo.jpg --out OUT", filepath.Join(index, "rows.names.txt")},
 		"weights onnx --out":        {"weights onnx x --arch IN --out OUT", in},
 		"gradient --out":            {"gradient --embeddings IN --labels IN --rule ours --out OUT", in},
 		"gradient --triplets":       {"gradient --embeddings IN --labels IN --rule ours --triplets OUT", in},

@@ -75,7 +75,7 @@ var attacks = []struct {
 	{"damaged onnx, pth or preset", 1, damageForeign},
 	{"damaged images to embed", 2, embedDamaged},
 	{"pipe or link beside the runs", 2, plantBeside},
-	{"SIGKILL or no room for an index", 4, killIndex},
+	{"SIGKILL or no room for embedded rows", 4, killEmbed},
 	{"output that is a device, link or input", 2, oddOutput},
 	{"other opset or mode of an onnx", 1, otherOpset},
 	{"labels as other programs write them", 2, alikeLabels},

@@ -50,10 +50,10 @@ func (t *try) rowsOf(dir, what string, n, classes int) (path string) {
 	return path
 }
 
-// indexOf is the command that indexes a folder of images.
-func indexOf(images, dir string) []string {
-	return []string{"gallery", "index", "--images", images, "--arch", "small", "--weights", "pretrained", "--features",
-		"gap", "--out", dir}
+// embedTo is the command that embeds a folder of images.
+func embedTo(images, out string) []string {
+	return []string{"embed", "--images", images, "--arch", "small", "--weights", "pretrained", "--features", "gap", "--out",
+		out}
 }
 
 // photograph is the first of the images.
@@ -67,22 +67,22 @@ func (t *try) photograph() (path string) {
 	return path
 }
 
-// killIndex replaces an index by another one, and kills it or gives it no room: what then reads the folder finds all of
+// killEmbed replaces embedded rows by others, and kills it or gives it no room: what then reads the folder finds all of
 // the old or all of the new, or is refused, and the same command makes it whole.
-func killIndex(t *try) {
+func killEmbed(t *try) {
 	fewer := filepath.Join(t.dir, "fewer")
 	t.must(os.CopyFS(fewer, os.DirFS(t.images)))
 	asked := t.photograph()
 	t.must(os.Remove(filepath.Join(fewer, strings.TrimPrefix(asked, t.images))))
 	sources, dir := []string{t.images, fewer}, filepath.Join(t.dir, "G")
-	index := func(k int) []string { return indexOf(sources[k], dir) }
-	readers := [][]string{{"gallery", "query", dir, asked, "--k", "3", "--json"},
-		{"recall", "--embeddings", filepath.Join(dir, "rows.npy"), "--json"}}
+	rows := filepath.Join(dir, "rows.npy")
+	embed := func(k int) []string { return embedTo(sources[k], rows) }
+	readers := [][]string{{"recall", "--embeddings", rows, "--json"}}
 	var want [2][2]string
 	for k := range sources {
-		t.must(os.RemoveAll(dir))
-		if r := t.run(index(k)...); r.code != 0 {
-			t.fail(&t.Lost, "an index is not made: %s", r.stderr)
+		t.must(errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)))
+		if r := t.run(embed(k)...); r.code != 0 {
+			t.fail(&t.Lost, "rows are not written: %s", r.stderr)
 			return
 		}
 		for i, args := range readers {
@@ -102,25 +102,25 @@ func killIndex(t *try) {
 		if t.IntN(3) == 0 {
 			short = limited(1 + t.IntN(6))
 		}
-		child := t.start(short, index(now)...)
+		child := t.start(short, embed(now)...)
 		if short == nil {
 			for before := names(dir); !child.ended() && names(dir) == before && t.IntN(100000) > 0; {
 			}
 			child.endIn(time.Duration(t.Int64N(int64(4 * time.Millisecond))))
 			child.kill()
 		}
-		t.check(child.wait(), index(now)...)
+		t.check(child.wait(), embed(now)...)
 		for i, args := range readers {
 			r := t.run(args...)
 			have := string(r.stdout)
 			if whole = whole && r.code == 0; r.code == 0 && have != want[0][i] && have != want[1][i] {
-				t.fail(&t.Wrong, "%v reads what is of neither index: %s", args, have)
+				t.fail(&t.Wrong, "%v reads what is of neither folder: %s", args, have)
 				return
 			}
 		}
 	}
-	if r := t.run(index(now)...); r.code != 0 {
-		t.fail(&t.Lost, "an index is not made again: %s", r.stderr)
+	if r := t.run(embed(now)...); r.code != 0 {
+		t.fail(&t.Lost, "rows are not written again: %s", r.stderr)
 	}
 	for i, args := range readers {
 		if r := t.run(args...); string(r.stdout) != want[now][i] {
@@ -149,12 +149,7 @@ func names(dir string) string {
 // stays what it is.
 func oddOutput(t *try) {
 	canary, unharmed := t.canary()
-	x, photo := t.rowsOf(filepath.Join(t.dir, "a"), "a", 12, 3), t.photograph()
-	labels, g := filepath.Join(t.dir, "a", "X.labels.npy"), filepath.Join(t.dir, "G")
-	if r := t.run(indexOf(t.images, g)...); r.code != 0 {
-		t.fail(&t.Lost, "an index is not made: %s", r.stderr)
-		return
-	}
+	x, labels := t.rowsOf(filepath.Join(t.dir, "a"), "a", 12, 3), filepath.Join(t.dir, "a", "X.labels.npy")
 	net := filepath.Join(t.dir, "net.onnx")
 	raw, err := os.ReadFile(filepath.Join("..", "..", "onnx", "testdata", "vit_tiny.onnx"))
 	t.must(err)
@@ -166,17 +161,13 @@ func oddOutput(t *try) {
 		{"dissect", "--loss", "triplet", "--embeddings", x, "--labels", labels, "--matrix"},
 		{"dissect", "--loss", "triplet", "--embeddings", x, "--labels", labels, "--pairs"},
 		{"rule", "ours", "--pytorch", "--out"},
-		{"gallery", "query", g, photo, "--out"},
 		{"embed", "--weights", net, "--images", t.images, "--out"},
-		indexOf(t.images, "")[:9],
+		{"ledger", "--out"}, // A folder.
 	})
 	switch {
 	case command[0] == "embed":
 		input = net
-	case command[1] == "query":
-		input = pick(t, []string{filepath.Join(g, "rows.names.txt"), filepath.Join(g, "rows.npy"),
-			filepath.Join(g, "gallery.json")})
-	case command[0] == "rule":
+	case command[0] == "rule" || command[0] == "ledger":
 		input = ""
 	}
 	place := filepath.Join(t.dir, "out.png")
@@ -185,11 +176,11 @@ func oddOutput(t *try) {
 	case kind == 1:
 		t.must(os.Symlink(pick(t, []string{canary, filepath.Join(canary, "secret"), filepath.Join(canary, "none"),
 			place, "/proc/self/fd/1"}), place))
-	case kind == 2 && command[1] != "index":
+	case kind == 2 && command[0] != "ledger":
 		t.must(os.MkdirAll(filepath.Join(place, "within"), 0o755))
 	case kind == 3 && input != "":
 		t.must(os.Link(input, place))
-	case kind == 4 && input != "" && command[1] != "index":
+	case kind == 4 && input != "" && command[0] != "ledger":
 		place = input
 	default:
 		t.must(mkfifo(place))
@@ -213,7 +204,7 @@ func oddOutput(t *try) {
 	if linked, err := os.Readlink(place); r.code == 0 && (err != nil || linked != canary) { // A folder may be written to.
 		t.fail(&t.Wrong, "%v %s: exit code 0", command, place)
 	}
-	if command[1] != "index" {
+	if command[0] != "ledger" {
 		unharmed(strings.Join(command, " ") + " " + place)
 	}
 	t.wasRead(false)

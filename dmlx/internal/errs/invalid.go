@@ -35,10 +35,10 @@ func AtLeast(name string, value, least int) error {
 
 // Finite returns an error that names the first value that is not finite, with what it is of before it. The values are
 // rows of a width, behind a number of rows before.
-func Finite(of string, values []float32, width, before int) error {
+func Finite(of string, values []float32, width int) error {
 	i := slices.IndexFunc(values, func(v float32) bool { return v-v != 0 })
 	if i < 0 {
 		return nil
 	}
-	return fmt.Errorf("%srow %d, column %d is %g: want finite values", of, before+i/width, i%width, values[i])
+	return fmt.Errorf("%srow %d, column %d is %g: want finite values", of, i/width, i%width, values[i])
 }

@@ -1,4 +1,4 @@
-// Package embedding has the commands about networks and what they embed: embed, gallery, recall and weights.
+// Package embedding has the commands about networks and what they embed: embed, recall and weights.
 package embedding
 
 import (
@@ -41,7 +41,13 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 256 pixels and the middle square of 224 is cut out, as in torchvision's evaluation; for small both are 32.
 
 --features X.npy in place of --images embeds features [N, F] with a head that was trained on such features; the weights
-may then be a run's name or its first digits. The rows keep their order, and the names and labels beside X.npy.`,
+may then be a run's name or its first digits. The rows keep their order, and the names and labels beside X.npy.
+
+To search F.npy by a folder of photographs, embed it, too, to Q.npy. In Python, with FAISS:
+
+    F, Q = numpy.load("F.npy"), numpy.load("Q.npy")
+    index = faiss.IndexFlatIP(F.shape[1]); faiss.normalize_L2(F); faiss.normalize_L2(Q); index.add(F)
+    similarity, row = index.search(Q, 10)                    # row i is line i + 1 of F.names.txt`,
 		Example: "  dmlx embed --arch resnet18 --weights pretrained --images photos --features gap --out F.npy\n" +
 			"  dmlx embed --features new.npy --weights 077c9a --out E.npy",
 		Args: cobra.NoArgs,

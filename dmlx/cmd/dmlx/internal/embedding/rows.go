@@ -7,18 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"maps"
 	"path/filepath"
 	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
-	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/npy"
-	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
 // namedFeatures opens a file of features, as [cli.App.openFeatures] does, with the names and labels beside it.
@@ -51,11 +48,9 @@ type featureFile struct {
 	rows, width int
 	names       []string // Nil, or of the rows, as labels.
 	labels      []int64
-	classes     []string       // Of labels that are names.
-	labelFile   string         // That labels are from, if they are from one.
-	unit        bool           // Whether the rows are written with length 1.
-	about       map[string]any // What is written as JSON, by path.
-	close       func() error   // Of what is mapped.
+	classes     []string     // Of labels that are names.
+	labelFile   string       // That labels are from, if they are from one.
+	close       func() error // Of what is mapped.
 	// embed embeds values; nil if they are embedded.
 	embed func(ctx context.Context, values []float32) ([]float32, error)
 }
@@ -79,7 +74,7 @@ func openFeatures(a *cli.App, path, weights string) (*featureFile, error) {
 		return fail(fmt.Errorf("%s: shape %v, want [N, F], a row of features for each", path, shape))
 	}
 	f.rows, f.width = shape[0], shape[1]
-	if err := errs.Finite(path+": ", f.values, f.width, 0); err != nil {
+	if err := errs.Finite(path+": ", f.values, f.width); err != nil {
 		return fail(err)
 	}
 	if weights == "" {
@@ -111,14 +106,11 @@ func openFeatures(a *cli.App, path, weights string) (*featureFile, error) {
 // parts are the rows, embedded, some at a time.
 func (f *featureFile) parts(ctx context.Context) iter.Seq2[[]float32, error] {
 	return func(yield func([]float32, error) bool) {
-		of, before := len(f.values)/f.rows, 0
+		of := len(f.values) / f.rows
 		for some := range slices.Chunk(f.values, max(1<<23/of, 1)*of) {
 			var err error
 			if f.embed != nil {
 				some, err = f.embed(ctx, some)
-			}
-			if err == nil && f.unit {
-				some, err = retrieval.Unit(some, f.width, before)
 			}
 			if err != nil {
 				err = fmt.Errorf("%s: %w", f.path, err)
@@ -126,13 +118,11 @@ func (f *featureFile) parts(ctx context.Context) iter.Seq2[[]float32, error] {
 			if !yield(some, err) {
 				return
 			}
-			before += len(some) / f.width
 		}
 	}
 }
 
-// write writes the rows to a file, and beside it their names, labels and what is said about them, as far as there are
-// any; see [files.Together]. labels ends in .txt if it is to have the names of the classes; empty paths are those
+// write writes the rows to a file, and beside it their names and labels, as far as there are any; see [files.Together]. labels ends in .txt if it is to have the names of the classes; empty paths are those
 // beside the rows.
 func (f *featureFile) write(ctx context.Context, a *cli.App, out, names, labels string) error {
 	beside := []string{files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)}
@@ -163,9 +153,6 @@ func (f *featureFile) write(ctx context.Context, a *cli.App, out, names, labels 
 		add(labels, func(path string) error { return files.WriteNames(path, of) })
 	default:
 		add(labels, func(path string) error { return npy.WriteInt64(path, f.labels, len(f.labels)) })
-	}
-	for _, path := range slices.Sorted(maps.Keys(f.about)) {
-		add(path, func(to string) error { return durable.WriteJSON(to, f.about[path]) })
 	}
 	return files.Together(a.Logf, all, beside...)
 }

@@ -46,7 +46,7 @@ func ReadBatches(pairs ...string) ([]dissect.Embeddings, error) {
 		if len(shape) != 2 {
 			return nil, fmt.Errorf("%s: shape %v, want [N, D]", pairs[i], shape)
 		}
-		if err := errs.Finite(pairs[i]+": ", values, shape[1], 0); err != nil {
+		if err := errs.Finite(pairs[i]+": ", values, shape[1]); err != nil {
 			return nil, err
 		}
 		out = append(out, dissect.Embeddings{Values: values, N: shape[0], Dim: shape[1]})
