@@ -3,17 +3,11 @@ package inspect
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/internal/query"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
-	"github.com/gradient-surgery/dml/dmlx/losses"
-	"github.com/gradient-surgery/dml/dmlx/objectives"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -57,9 +51,8 @@ func CompareResults(store *runs.Store, results []*runs.Result) *Comparison {
 }
 
 // Report returns the parts of a comparison: "metrics", final measures with their deviations over seeds; "curves", their
-// training; "over-tau" and so on, Recall@1 over each parameter of a rule or loss by which groups differ; and for two
-// groups or more "tests", whether they differ from the first group by more than seeds do. A part without its data,
-// as for bundled results, fails when it is shown and says why.
+// training; and for two groups or more "tests", whether they differ from the first group by more than seeds do. A part
+// without its data, as for bundled results, fails when it is shown and says why.
 func (c *Comparison) Report() (*report.Report, error) {
 	r := &report.Report{Name: "compare", Title: "Runs side by side", Results: slices.Concat(c.Groups...),
 		Provenance: c.Provenance}
@@ -77,8 +70,11 @@ func (c *Comparison) Report() (*report.Report, error) {
 		}
 		add("tests", tests)
 	}
-	add("curves", orWhy(c.Curves()))
-	r.Parts = append(r.Parts, c.OverParameters()...)
+	if curves, err := c.Curves(); err != nil {
+		add("curves", figures.Failed(err))
+	} else {
+		add("curves", curves)
+	}
 	return r, nil
 }
 
@@ -254,108 +250,6 @@ func (c *Comparison) Curves() (*figures.Figure, error) {
 			"trained here, with bundled results ignored, they have", c.store.Dir)
 	}
 	return figures.RunCurves(c.Provenance, curves...)
-}
-
-// orWhy is a figure, or the reason why there is none.
-func orWhy(f *figures.Figure, err error) figures.Output {
-	if err != nil {
-		return figures.Failed(err)
-	}
-	return f
-}
-
-// withoutParameter returns an objective without a parameter in its name, and the parameters that it uses.
-func withoutParameter(o objectives.Objective, name string) (objectives.Objective, map[string]float64) {
-	numbers := map[string]float64{}
-	if r, err := dmlx.ParseRecorded(o.Rule); err == nil && o.IsRule() { // One of the user's own cannot be parsed.
-		numbers = r.Numbers()
-	} else if l, err := losses.Parse(o.Loss); err == nil && !o.IsRule() {
-		for _, p := range l.Parameters() {
-			if !p.Switch {
-				numbers[p.Name] = p.Value
-			}
-		}
-	}
-	o.Rule = regexp.MustCompile(`(, `+regexp.QuoteMeta(name)+`)=[^,\]]+`).ReplaceAllString(o.Rule, "$1") // Of a formula.
-	for _, text := range []*string{&o.Rule, &o.Loss} {
-		body, options, _ := strings.Cut(*text, "?")
-		*text = query.Join(body, slices.DeleteFunc(strings.Split(options, "&"), func(option string) bool {
-			return option == "" || strings.HasPrefix(option, name+"=")
-		}))
-	}
-	return o, numbers
-}
-
-// OverParameters draws Recall@1 over each parameter of rules and losses in which groups differ while all else but the
-// learning rate is the same. Where a value has several rates, each rate has a line of its own.
-func (c *Comparison) OverParameters() (parts []report.Part) {
-	parameters := map[string]bool{}
-	for _, g := range c.Groups {
-		_, numbers := withoutParameter(g[0].Spec.Objective, "")
-		for name := range numbers {
-			parameters[name] = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(parameters)) {
-		lines, rates := c.linesOver(name, false)
-		if len(lines) == 0 {
-			continue
-		}
-		axis := name
-		if slices.Contains([]string{"tau", "alpha", "beta", "lambda", "epsilon"}, name) {
-			axis = `$\` + name + "$"
-		}
-		if len(rates) > 1 {
-			axis += fmt.Sprintf(", at learning rates of %g to %g", rates[0], rates[len(rates)-1])
-		}
-		f, err := figures.OverParameter(c.Provenance, axis, lines...)
-		parts = append(parts, report.Part{Name: "over-" + name, Of: orWhy(f, err)})
-	}
-	return parts
-}
-
-// linesOver returns a line for each set of groups that differ in a parameter alone, with two values or more, and the
-// learning rates of all, which ascend. byRate makes lines of one rate each, and returns no rates.
-func (c *Comparison) linesOver(name string, byRate bool) (lines []figures.ParameterLine, rates []float64) {
-	sets := map[string][][]*runs.Result{} // By what a set's groups have in common.
-	key := func(s runs.Spec) string { return string(s.Canonical()) }
-	var like [][]*runs.Result // The first group of each set, without the parameter.
-	for _, g := range c.Groups {
-		s := g[0].Spec
-		objective, numbers := withoutParameter(s.Objective, name)
-		if _, there := numbers[name]; !there {
-			continue
-		}
-		if s.Objective, s.Seed = objective, 0; !byRate {
-			s.LR = 0
-		}
-		if sets[key(s)] == nil {
-			like = append(like, []*runs.Result{{Hash: g[0].Hash, Spec: s}})
-		}
-		sets[key(s)] = append(sets[key(s)], g)
-	}
-	value := func(g []*runs.Result) float64 {
-		_, numbers := withoutParameter(g[0].Spec.Objective, name)
-		return numbers[name]
-	}
-	like = slices.DeleteFunc(like, func(l []*runs.Result) bool { return len(sets[key(l[0].Spec)]) < 2 })
-	for i, title := range groupNames(like) {
-		l, set := figures.ParameterLine{Name: title}, sets[key(like[i][0].Spec)]
-		slices.SortStableFunc(set, func(a, b []*runs.Result) int { return cmp.Compare(value(a), value(b)) })
-		for _, g := range set {
-			v := value(g)
-			if !byRate && slices.Contains(l.Values, v) {
-				return c.linesOver(name, true)
-			}
-			l.Values, l.Recall = append(l.Values, v), append(l.Recall, runs.MeanOf(g, measured("R@1")))
-			if !byRate {
-				rates = append(rates, g[0].Spec.LR)
-			}
-		}
-		lines = append(lines, l)
-	}
-	slices.Sort(rates)
-	return lines, slices.Compact(rates)
 }
 
 // groupNames returns names that tell groups of runs apart: their rules, and what else differs.

@@ -71,7 +71,7 @@ always trained. A preset's file that names no start keeps to that protocol.
 			"  dmlx train --data photos/ --arch vit.onnx --set 'train_only=blocks\\.11|norm' --set augment=flip --keep 8GB\n" +
 			"  dmlx train --data photos/ --arch vit.onnx --set 'lora=attn\\.qkv\\.weight:8' --lr 0.01\n" +
 			"  dmlx train --rule cos/con/con --rule cos/lin/cir --loss ms --seeds 1-5 --out compared/\n" +
-			"  dmlx train --data photos/ --rule 'cos/lin/cir?tau=0.5,1,2,4' --seeds 1-3 --out over-tau/",
+			"  dmlx train --data photos/ --rule 'cos/lin/cir?tau=0.5,1,2,4' --seeds 1-3 --out tau/",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
