@@ -3,7 +3,7 @@
 
 const Learn = {
   begin(engine) {
-    Object.assign(this, {engine, playing: false, seen: true, chunk: 5, rate: 0.5, dim: 16, seed: 1});
+    Object.assign(this, {engine, playing: false, seen: true, chunk: 5, rate: 0.5, dim: 64, seed: 1});
     const card = el("div.card", {}, el("h4", {}, "A linear layer learns on frozen features of drawn cars")), root = this.root = el("div.learn", {id: "learn"}, card);
     this.curves = new Curves();
     Object.assign(this.curves, {xTitle: "steps", xRange: [0, 50], yRange: [0, 100], title: "Recall@1, in percent"});
@@ -13,10 +13,10 @@ const Learn = {
     this.button = button("Train", () => this.play(!this.playing), {class: "action main"});
     const again = () => this.reset(), of = (name, label, min, max, step, help) => slider({label, name: `learn-${name}`, min, max, step, value: this[name], help,
       on: (v) => { this[name] = v; if (name !== "rate") again(); }}).root;
-    const dims = choice({label: "dimensions", name: "learn-dim", value: String(this.dim), options: [["3", "3 (sphere)"], ["8", "8"], ["16", "16"], ["64", "64"]], help: "Of the embedding",
+    const dims = choice({label: "dimensions", name: "learn-dim", value: String(this.dim), options: [["3", "3 (sphere)"], ["8", "8"], ["16", "16"], ["64", "64"]], help: "Of the embedding, which starts as the first features",
       on: (v) => { this.dim = Number(v); again(); }});
     card.append(this.line, el("div.controls", {role: "group", "aria-label": "Training"}, this.button, button("Step", () => this.step()), button("Reset", again),
-      of("rate", "learning rate", 0.05, 3, 0.05, "Of gradient descent. It acts at once."), dims.root, of("seed", "seed", 1, 20, 1, "Of the first weights and of the batches")), this.problem);
+      of("rate", "learning rate", 0.05, 3, 0.05, "Of gradient descent. It acts at once."), dims.root, of("seed", "seed", 1, 20, 1, "Of the batches")), this.problem);
     document.getElementById("workbench").append(root);
     for (const side of [Bench.a, Bench.b]) {
       const picture = new Swarm(), card = el("div.card"), label = el("p.of"), view = new View(card, picture, {name: "embeddings", ratio: 0.92, most: Bench.view ? 400 : 620,
@@ -35,7 +35,7 @@ const Learn = {
     document.addEventListener("visibilitychange", () => this.run());
   },
 
-  // reset puts all weights at the start of the seed.
+  // reset puts all weights at the start.
   reset() {
     this.version = (this.version || 0) + 1; // Answers under way are no longer wanted.
     this.wanted = 0;
