@@ -116,7 +116,7 @@ def formulas(page):
     until(page, "() => Bench.a.formulas.faults.triplet.textContent === ' '.repeat(11) + '▲no variable Spa; did you mean Sap?'", "a fault is not under its character")
     typed.fill("log(Sap-0.9)")
     until(page, "() => /not finite/.test(Bench.a.problemLine.textContent) && /T is NaN/.test(Bench.a.formulas.remarks.textContent)", "weights that are not finite are not said")
-    until(page, "() => [...document.querySelectorAll('#bench .card.stale')].filter((c) => c.offsetParent).length === 3", "the diagram does not show where weights are not finite")
+    until(page, "() => [...document.querySelectorAll('#bench .card.stale')].filter((c) => c.offsetParent).length === 4", "the diagram does not show where weights are not finite")
     example = "cos/[1, 1]/[pow(sigmoid(k*(San-Sap)), g), k=4, g=2]"
     side.locator("select[name=example]").select_option(example)
     until(page, f"() => Bench.a.name === {json.dumps(example)} && /^No loss|^The loss/.test(Bench.a.formulas.remarks.textContent)", "an example is not drawn")
@@ -148,12 +148,12 @@ def controls(page):
     field.fill("cos/lin/cir?tau=4")
     field.press("Enter")
     until(page, "() => Bench.a.name === 'cos/lin/cir?tau=4'", "a typed name is not read")
-    off = page.evaluate("() => [...document.querySelectorAll('#bench .side')][0].querySelectorAll('input[type=range]:disabled').length")
-    assert off == 4, f"{off} parameters are off for cos/lin/cir; want 4"
+    off = page.evaluate("() => [...document.querySelectorAll('#bench .side')][0].querySelectorAll('.dials > .slider[hidden]').length")
+    assert off == 4, f"{off} parameters are folded for cos/lin/cir; want 4"
     field.fill("cos/much/cir")
     field.press("Enter")
     until(page, "() => document.querySelector('#bench .side .problem').textContent.includes('much')", "a bad name has no message")
-    assert page.locator("#bench .card.stale:visible").count() == 4, "the pictures of the rule before look like those of the bad name"
+    assert page.locator("#bench .card.stale:visible").count() == 5, "the pictures of the rule before look like those of the bad name"
     field.fill("cos/lin/cir?tau=4")
     field.press("Enter")
     until(page, "() => !document.querySelector('#bench .side .problem').textContent", "the message stays")
@@ -211,7 +211,7 @@ def linked(page):
                              "Boolean(p.circle.echo), l.points.length, l.cells.length, l.triplets.length]; }")
 
     def point(kind, place):
-        view = page.locator(f"#bench .cards > .card:nth-child({2 * ['diagram', 'circle', 'matrix', 'swarm'].index(kind) + 1}) canvas")
+        view = page.locator(f"#bench .cards > .{kind} canvas").first
         view.scroll_into_view_if_needed()
         x, y = page.evaluate(f"() => {{ const v = Bench.a.views.{kind}, p = v.picture, f = p.frame(v.width, v.height), t = Bench.a.result.triplets; "
                              f"const [x, y] = (() => {{ {place} }})(); return [x * v.scale, y * v.scale]; }}")
@@ -228,7 +228,7 @@ def linked(page):
     assert one and one[:3] == [True, True, True] and one[3] == 3, f"a point lights {one}"
     page.mouse.move(5, 5)
     assert lit() is None, "light stays without a pointer"
-    matrix = page.locator("#bench .cards > .card:nth-child(5) canvas")
+    matrix = page.locator("#bench .cards > .matrix canvas").first
     matrix.focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
@@ -265,12 +265,12 @@ def flow(page):
     lengths = page.evaluate("() => { const p = Bench.a.player, d = p.start.dim; return [...Array(p.start.n).keys()].map((i) => Math.hypot(...p.F.slice(i * d, (i + 1) * d))); }")
     assert all(abs(x - 1) < 1e-4 for x in lengths), "points leave the sphere"
     page.get_by_role("button", name="Compare two").click()
-    until(page, "() => Bench.b.result && [...document.querySelectorAll('#bench .card')].filter((c) => c.offsetParent).length === 11", "no second rule beside the first")
+    until(page, "() => Bench.b.result && [...document.querySelectorAll('#bench .card')].filter((c) => c.offsetParent).length === 13", "no second rule beside the first")
     assert page.evaluate("() => Bench.a.player.steps") == 0, "two rules do not start together"
     page.get_by_role("button", name="Play", exact=True).last.click()
     until(page, "() => Bench.a.player.steps > 10 && Bench.b.player.steps > 10", "two flows do not move")
     page.get_by_role("button", name="Pause", exact=True).last.click()
-    page.get_by_role("button", name="Restart", exact=True).last.click()
+    page.get_by_role("group", name="Flow").get_by_role("button", name="Reset").click()
     until(page, "() => Bench.a.player.steps === 0", "no restart")
 
 
@@ -311,8 +311,8 @@ def link(browser, page):
 
 def saving(page):
     page.locator("#workbench").scroll_into_view_if_needed()
-    for index, kind in enumerate(["diagram", "circle", "matrix", "swarm"]):
-        card = page.locator(f"#bench .cards > .card:nth-child({2 * index + 1})")
+    for kind in ("diagram", "matrix", "swarm", "recall", "circle"):
+        card = page.locator(f"#bench .cards > .{kind}").first
         card.scroll_into_view_if_needed()
         card.locator(".view").hover()
         with page.expect_download() as got:
@@ -334,6 +334,7 @@ def copying(page):
     got = {}
     for what in ("name", "Go", "command"):
         page.locator("#bench .side").first.get_by_role("button", name=f"Copy {what}").click()
+        settle(page)
         page.wait_for_timeout(200)
         got[what] = page.evaluate("() => navigator.clipboard.readText()")
     assert got["name"] == "cos/lin/cir?tau=2" and got["Go"] == 'dmlx.ParseRule("cos/lin/cir?tau=2")' and "train" in got["command"] and "cos/lin/cir?tau=2" in got["command"], got
@@ -391,7 +392,7 @@ MOVES = """async (within) => {
     const b = e.getBoundingClientRect(), x = b.left + b.width / 2, at = (y) => document.elementFromPoint(x, y);
     return b.top >= -1 && b.bottom <= innerHeight + 1 && b.left >= -1 && x <= innerWidth && [b.top + 2, b.bottom - 2].every((y) => at(y) && (e.contains(at(y)) || e.parentElement.contains(at(y)) || e.closest('.view')?.contains(at(y))));
   };
-  const controls = [...document.querySelectorAll(within)].filter((c) => c.offsetParent && !c.disabled && !c.closest(".save") && !["Reset", "Restart"].includes(c.textContent));
+  const controls = [...document.querySelectorAll(within)].filter((c) => c.offsetParent && !c.disabled && !c.closest(".save") && c.textContent !== "Reset");
   controls.sort((x, y) => (y.type === "range") - (x.type === "range")); // A select may turn sliders off.
   for (const c of controls) {
     if (c.disabled) continue;
@@ -401,8 +402,8 @@ MOVES = """async (within) => {
     if (c.tagName === "SELECT") { c.selectedIndex = (c.selectedIndex + 1) % c.options.length; c.dispatchEvent(new Event("change", {bubbles: true})); }
     else if (c.type === "range") { c.value = Number(c.value) < (Number(c.min) + Number(c.max)) / 2 ? Number(c.max) * 0.8 : Number(c.min); for (const e of ["input", "change"]) c.dispatchEvent(new Event(e, {bubbles: true})); }
     else c.click();
-    if (["Play", "Train"].includes(is)) { await wait(400); c.click(); }
-    const own = c.closest(".card")?.querySelector("canvas"); // A card's controls are of its picture, if only the flow shows it.
+    if (["Play", "Train"].includes(is)) { for (let k = 0; k < 40 && near.every((v, i) => look(v) === before[i]); k++) await wait(50); c.click(); }
+    const own = is === "stride" ? Bench.a.views.swarm.canvas : c.closest(".card")?.querySelector("canvas"); // Only a flow or a training shows it.
     let moved = own ? [own] : [];
     for (let k = 0; k < 60 && !moved.length; k++) { await wait(50); moved = near.filter((v, i) => look(v) !== before[i]).map((v) => v.canvas); }
     if (!moved.length) { found.push([is, "moves no picture"]); continue; }
@@ -431,9 +432,9 @@ def together(browser):
         if view:  # A frame is as high as its page, and the notebook around it scrolls: its place is that of the window here.
             page.evaluate("() => { document.documentElement.style.overflow = 'auto'; }")
         page.locator("#workbench").scroll_into_view_if_needed()
-        found = page.evaluate(MOVES, "#bench .side select:not([name=alias], [name=example]), #bench .side input[type=range], #bench .cards select, #bench .cards input, #bench .cards button.action, #learn :is(select, input, button.action)")
+        found = page.evaluate(MOVES, "#bench .side select:not([name=alias], [name=example]), #bench .side input[type=range], #bench .cards select, #bench .cards input, #bench .bar > :not(.data) :is(input, button.action), #learn :is(select, input, button.action)")
         page.evaluate("() => { Bench.batchFold.open = true; }")
-        found += page.evaluate(MOVES, "#bench .batch select, #bench .batch > .rule input[type=range]")
+        found += page.evaluate(MOVES, "#bench .batch select, #bench .batch > .dials input[type=range]")
         told[f"{width} × {height}{view}"] = len(found)
         worst += [f"{width}{view}: {name} {problem}" for name, problem in found if problem]
         if not view and width != 880:
@@ -472,6 +473,7 @@ def learning(browser):
     assert all(text in line for text in ("A: cos/lin/cir?tau=4", "B: cos/con/con", "at the start")), line
     assert page.evaluate("() => { const [x, y] = [Bench.a.learn, Bench.b.learn]; return x.recall[0] === y.recall[0] && x.recall.at(-1) !== y.recall.at(-1) && y.recall.at(-1) > y.recall[0]; }")
     page.locator("#bench .side").first.locator(".open").click()
+    train.scroll_into_view_if_needed()  # The parts of the rule stay at the top of the window.
     page.locator("#bench .side").first.locator("input[name=tau]").fill("9")
     until(page, "() => Bench.a.learn.by.includes('tau=9')", "the slider has no effect while it trains")
     assert "rule changed at step" in page.evaluate("() => Bench.a.learn.line.textContent")

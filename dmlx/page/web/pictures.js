@@ -424,6 +424,8 @@ class Swarm {
     this.history = null;  // {steps, sap, san} of a flow.
     this.lit = null;
     this.images = null;   // Canvases to draw the points as, or null.
+    this.G = null;        // The gradient, of which the steps are drawn, or null.
+    this.length = 1;      // Length of the step of a gradient of size 1, in radii.
   }
 
   // lightNearest lights a point with its nearest positive and its nearest negative, by their cosines.
@@ -554,7 +556,18 @@ class Swarm {
       pen.mark(this.labels[i], at[i][0], at[i][1], size * (at[i][2] < 0 ? 0.82 : 1),
         {fill: color(i), stroke: t.paper, width: 1, alpha: lit && !strong ? 0.45 * faded(at[i][2]) : faded(at[i][2])});
     }
+    if (this.G) this.steps(pen, f, at);
     if (this.history?.steps.length) this.strip(pen, w, f);
+  }
+
+  // steps draws the way that each point goes, against its gradient.
+  steps(pen, f, at) {
+    const t = Theme.get(), tips = this.F.slice(0, this.n * this.dim).map((x, i) => x - this.length * this.G[i]);
+    for (let i = 0; i < this.n; i++) {
+      const strong = this.lit?.points.includes(i), [x, y] = this.place(tips, i, f);
+      if (Math.hypot(x - at[i][0], y - at[i][1]) < 2) continue;
+      pen.arrow(at[i][0], at[i][1], x, y, {stroke: strong ? t.accent : t.ink, width: strong ? 2.6 : 1.2, head: strong ? 9 : 6, alpha: strong ? 1 : (this.lit ? 0.25 : 0.7) * (at[i][2] < 0 ? 0.5 : 1)});
+    }
   }
 
   sphere(pen, f) {
