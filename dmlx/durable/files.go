@@ -121,18 +121,6 @@ func ParseJSON(raw []byte, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// ReadJSON reads a file of at most [MaxText] bytes by [ParseJSON].
-func ReadJSON(path string, v any) error {
-	raw, err := ReadAtMost(path, MaxText)
-	if err != nil {
-		return err
-	}
-	if err := ParseJSON(raw, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
 // elementSize returns the bytes of the largest element of a list or map within a type, at least 1. A type that reads
 // its own JSON bounds it itself.
 func elementSize(t reflect.Type, above []reflect.Type) int {

@@ -116,7 +116,7 @@ func TestVerify(t *testing.T) {
 		return func(dir string) error {
 			var r Result
 			path := filepath.Join(dir, resultFile)
-			return errors.Join(durable.ReadJSON(path, &r), change(&r, dir), r.seal(), durable.WriteJSON(path, &r))
+			return errors.Join(readJSON(path, &r), change(&r, dir), r.seal(), durable.WriteJSON(path, &r))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -174,7 +174,7 @@ func TestVerify(t *testing.T) {
 		"another recipe": {finished, func(dir string) error {
 			var r Result
 			path := filepath.Join(dir, resultFile)
-			err := durable.ReadJSON(path, &r)
+			err := readJSON(path, &r)
 			r.Spec.Recipe, r.Spec.Seed = 0, 9
 			return errors.Join(err, r.seal(), durable.WriteJSON(path, &r))
 		}, "result.json whose spec has the hash"},
@@ -233,4 +233,10 @@ func FuzzVerify(f *testing.F) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
+}
+
+// readJSON reads a file of JSON.
+func readJSON(path string, v any) error {
+	raw, err := os.ReadFile(path)
+	return errors.Join(err, json.Unmarshal(raw, v))
 }
