@@ -7,6 +7,7 @@ import functools
 import http.server
 import json
 import os
+import statistics
 import struct
 import sys
 import threading
@@ -453,6 +454,63 @@ def together(browser):
     return f"controls: {told}"
 
 
+def race(browser):
+    """Heads learn by four directions from one start and the same batches."""
+    page = open_page(browser, base)
+    page.evaluate("() => document.getElementById('race').scrollIntoView({behavior: 'instant'})")
+    start, step, again = (page.locator("#race").get_by_role("button", name=name, exact=True) for name in ("Start", "Step", "Reset"))
+    start.focus()
+    page.keyboard.press("Enter")
+    until(page, "() => Race.runs().every((r) => r.recall.length)", "no recall of the start")
+    began = time.monotonic()
+    until(page, "() => Race.runs().every((r) => r.at >= 100)", "no 100 steps of four", timeout=60000)
+    notes["steps of each of four heads and their recall, steps/s"] = round(100 / (time.monotonic() - began), 1)
+    page.locator("#race").get_by_role("button", name="Pause", exact=True).click()
+    settle(page)
+    runs = page.evaluate("() => Race.runs().map((r) => ({of: r.subject.rule, gain: r.recall.at(-1) - 100 * Trainer.about.recall, crowded: r.crowded, n: r.triplets.count}))")
+    cos, euc, cos_orth, euc_orth = (r["crowded"] for r in runs)
+    assert all(r["n"] == 960 and r["gain"] >= 5 for r in runs), f"100 steps gain too little: {runs}"
+    assert euc > cos and euc_orth > cos_orth, f"the Euclidean directions do not crowd: {runs}"
+    drawn = page.evaluate("() => Race.diagrams.map((d) => [d.view.svg().split('<circle').length - 1, d.line.textContent])")
+    assert all(n >= 960 and f"{round(r['crowded'])} % crowded" in line for (n, line), r in zip(drawn, runs)), drawn
+    bits = []
+    for _ in range(2):
+        again.click()
+        assert page.evaluate("() => Race.runs().map((r) => r.at)") == [0] * 4 and page.evaluate("() => Race.heats.length") == 1, "Reset keeps something"
+        for _ in range(3):
+            step.click()
+        until(page, "() => Race.runs().every((r) => r.at === 3)", "no three single steps")
+        bits.append(page.evaluate("() => Race.runs().map((r) => [...r.weight, ...r.bias])"))
+    assert bits[0] == bits[1] and bits[0][0] != bits[0][1], "the same start and batches give other bits, or two directions the same ones"
+    page.locator("#race select[name=race-pair]").select_option("lin")
+    page.evaluate("() => { Race.finish = 20; }")
+    start.click()
+    until(page, "() => Race.ended.length === 3 && !Race.playing", "no end of three seeds", timeout=60000)
+    recalls = dict(zip(("cos", "euc", "cos-orth", "euc-orth"), page.evaluate("() => Race.lanes.map((_, k) => Race.heats.map((h) => h[k].recall.at(-1)))")))
+    assert page.evaluate("() => Race.heats.flat().every((r) => r.subject.rule.endsWith('/lin/con'))")
+    said = page.locator("#race > .readout").inner_text()
+    best = max(recalls, key=lambda name: statistics.mean(recalls[name]))
+    for name, values in recalls.items():
+        by = [v - w for v, w in zip(recalls[best], values)]
+        wide = 4.303 * statistics.stdev(by) / 3 ** 0.5
+        told = page.evaluate("([m, s]) => `${number(m, 1)} ± ${number(s, 1)} %`", [statistics.mean(values), statistics.stdev(values)])
+        assert f" {name} {told}" in said, (name, told, said)
+        if name != best:
+            assert f"points ahead of {name}: {'beyond' if statistics.mean(by) > wide else 'within'} the noise" in said, said
+    lines = page.evaluate("() => Race.curves.series.map((s) => [s.name || '', s.width])")
+    assert len(lines) == 17 and len([1 for name, width in lines if not name and width < 1]) == 12, f"curves: {lines}"
+    for width, theme in ((1366, "light"), (390, "light"), (390, "dark"), (1366, "dark")):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=theme)
+        page.evaluate("() => document.querySelector('#race .controls').scrollIntoView({behavior: 'instant'})")
+        page.wait_for_timeout(200)
+        beyond = page.evaluate("() => [...document.querySelectorAll('#race :is(canvas, button, select, input, p)')].filter((e) => e.getBoundingClientRect().right > innerWidth || !e.getClientRects().length && e.textContent).length")
+        assert beyond == 0 and page.evaluate("() => document.documentElement.scrollWidth") <= width, f"{beyond} parts of the race are beyond {width} pixels"
+        if shots:
+            page.screenshot(path=os.path.join(shots, f"race-{width}-{theme}.png"))
+    page.context.close()
+
+
 def learning(browser):
     """A head learns, by two rules from one start."""
     asked, page = [], open_page(browser, base + "#a=cos/lin/cir?tau=4")
@@ -711,7 +769,7 @@ with sync_playwright() as p:
     notes["ready, s"] = round(time.monotonic() - began, 2)
     checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
               ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("saving", lambda: saving(first)),
-              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("learning", lambda: learning(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
+              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
               ("frames", lambda: frames(first)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
     if single:
         checks.append(("single file", lambda: alone(browser)))
