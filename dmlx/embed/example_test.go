@@ -44,7 +44,7 @@ func nearest(ctx context.Context, store *runs.Store, run string, gallery []image
 		rows.Values, rows.Labels = append(rows.Values, row...), append(rows.Labels, int64(i))
 	}
 	index := must(retrieval.NewIndex(rows))
-	return must(index.Search(ctx, b, must(embedder.Embed(ctx, query))[0], 1))[0][0].Index
+	return must(index.Search(ctx, must(embedder.Embed(ctx, query))[0], 1))[0][0].Index
 }
 
 // A run is trained once; after a restart its network is opened from the store.

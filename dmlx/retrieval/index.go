@@ -5,16 +5,9 @@
 package retrieval
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
-	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/tensors"
 	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
@@ -51,100 +44,37 @@ func units(values []float32, dim int) ([]float32, error) {
 	return out, nil
 }
 
-// fewQueries are searched without a backend, which is quicker for them.
-const fewQueries = 16
-
 // Search returns the k nearest rows of each query [n, Dim], or all rows if there are fewer, by cosine similarity, the
-// nearest first, and of equal ones the lowest index. Many queries are compared on the backend b, if it is not nil: of
-// rows whose similarities differ by no more than rounding, another may then be the last. Memory beside the rows is
-// bounded by some 50 MB, and by 4 bytes a row.
-func (x *Index) Search(ctx context.Context, b compute.Backend, queries []float32, k int) (_ [][]Neighbor, err error) {
-	defer errs.Catch(&err)
+// nearest first, and of equal ones the lowest index. It needs no backend, and 4 bytes a row beside the rows; thousands
+// of queries are quicker by [Nearest], on one.
+func (x *Index) Search(ctx context.Context, queries []float32, k int) ([][]Neighbor, error) {
 	if k < 1 {
 		return nil, errs.Invalid(fmt.Errorf("%d neighbors: want at least 1", k))
 	}
-	queries, err = units(queries, x.dim)
+	queries, err := units(queries, x.dim)
 	if err != nil {
 		return nil, err
 	}
-	n, m := len(queries)/x.dim, x.Len()
+	m := x.Len()
 	k = min(k, m)
-	found := make([][]Neighbor, n)
-	if b != nil && n >= fewQueries {
-		return found, x.searchOn(ctx, b, queries, k, found)
-	}
-	scores := make([]float32, m)
+	found, scores := make([][]Neighbor, len(queries)/x.dim), make([]float32, m)
 	const rows = 4096
 	for i := range found {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		unit := queries[i*x.dim : (i+1)*x.dim]
 		inParallel((m+rows-1)/rows, 1, func(part int) {
-			x.similarities(queries[i*x.dim:], part*rows, scores[part*rows:min((part+1)*rows, m)])
+			for j := part * rows; j < min((part+1)*rows, m); j++ { // Not Sgemv, which may round equal rows differently.
+				scores[j] = gonum.Implementation{}.Sdot(x.dim, unit, 1, x.rows[j*x.dim:], 1)
+			}
 		})
-		found[i] = see(make([]Neighbor, 0, k), scores, 0, k)
+		found[i] = make([]Neighbor, 0, k)
+		for j, s := range scores {
+			if nearer(found[i], s, k) {
+				found[i] = insert(found[i], Neighbor{j, s}, k)
+			}
+		}
 	}
 	return found, nil
-}
-
-// similarities are those of a unit vector to the rows from one on.
-func (x *Index) similarities(unit []float32, from int, to []float32) {
-	for j := range to { // Not Sgemv, which may round equal rows differently.
-		to[j] = gonum.Implementation{}.Sdot(x.dim, unit, 1, x.rows[(from+j)*x.dim:], 1)
-	}
-}
-
-// searchOn compares blocks of queries with blocks of rows on a backend, the rows in the outer loop.
-func (x *Index) searchOn(ctx context.Context, b compute.Backend, units []float32, k int, found [][]Neighbor) error {
-	n, m := len(found), x.Len()
-	height := min(n, 256)
-	width := min(m, max(1, blockSize/4/height)) // Larger blocks take more time and memory.
-	p, err := newProduct(b, 1)
-	if err != nil {
-		return err
-	}
-	defer p.exec.Finalize()
-	block := func(values []float32, rows int) *tensors.Tensor { // Filled up with zeros.
-		t := tensors.FromShape(shapes.Make(dtypes.Float32, rows, x.dim))
-		tensors.MustMutableFlatData(t, func(to []float32) { clear(to[copy(to, values):]) })
-		return t
-	}
-	for from := 0; from < m; from += width {
-		to := min(from+width, m)
-		gallery := block(x.rows[from*x.dim:to*x.dim], width)
-		err := p.each(ctx, (n+height-1)/height, func(part, device int) (*tensors.Tensor, error) {
-			q := block(units[part*height*x.dim:min((part+1)*height, n)*x.dim], height)
-			s, err := p.of(device, q, gallery)
-			return s, errors.Join(err, q.FinalizeAll())
-		}, func(part int, values []float32) {
-			first := part * height
-			inParallel(min(height, n-first), 8, func(i int) {
-				found[first+i] = see(found[first+i], values[i*width:i*width+to-from], from, k)
-			})
-		})
-		if err := errors.Join(err, gallery.FinalizeAll()); err != nil {
-			return err
-		}
-	}
-	inParallel(n, 8, func(i int) { // A block may round the same product differently in other columns.
-		for j, n := range found[i] {
-			one := make([]float32, 1)
-			x.similarities(units[i*x.dim:], n.Index, one)
-			found[i][j].Similarity = one[0]
-		}
-		slices.SortFunc(found[i], func(a, b Neighbor) int {
-			return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), a.Index-b.Index)
-		})
-	})
-	return nil
-}
-
-// see keeps the k nearest of those that are there and of rows from one on, with these similarities.
-func see(nearest []Neighbor, similarities []float32, from, k int) []Neighbor {
-	for j, s := range similarities {
-		if nearer(nearest, s, k) {
-			nearest = insert(nearest, Neighbor{from + j, s}, k)
-		}
-	}
-	return nearest
 }

@@ -6,25 +6,19 @@ import (
 	"math/rand/v2"
 	"syscall"
 	"testing"
-
-	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 // BenchmarkIndex searches 100,000 rows of 128 values, for one query and for 1,000.
 func BenchmarkIndex(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	e, q := normal(rng, 100_000, 128, 100), normal(rng, 1000, 128, 100)
-	choice, err := backend.Open()
-	if err != nil {
-		b.Fatal(err)
-	}
 	for name, n := range map[string]int{"one": 1, "thousand": 1000} {
 		b.Run(name, func(b *testing.B) {
 			x := indexOf(b, e)
 			var from, to syscall.Rusage
 			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &from)
 			for b.Loop() {
-				if _, err := x.Search(b.Context(), choice.Backend, q.Values[:n*128], 10); err != nil {
+				if _, err := x.Search(b.Context(), q.Values[:n*128], 10); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -422,12 +422,11 @@ func TestMemoryApart(t *testing.T) {
 				t.Errorf("%+v, %v, want %+v", got, err, want)
 			}
 		}
-		x := indexOf(t, e)
-		want, err := x.Search(t.Context(), b, e.Values, 3)
+		want, err := Nearest(t.Context(), b, e, nil, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := x.Search(t.Context(), apart{b}, e.Values, 3); !reflect.DeepEqual(got, want) {
+		if got, err := Nearest(t.Context(), apart{b}, e, nil, 3); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v, %v, want %v", got, err, want)
 		}
 	})

@@ -152,7 +152,7 @@ func ExampleTrainer_Embed() {
 	photos := must(trainer.Embed(ctx, fitted.Config, fitted.Weights, data, data.Test, nil))
 
 	index := must(retrieval.NewIndex(photos))
-	found := must(index.Search(ctx, nil, photos.Values[:photos.Dim], 3))
+	found := must(index.Search(ctx, photos.Values[:photos.Dim], 3))
 	fmt.Printf("%d images; the nearest of image 0 is %d\n", index.Len(), found[0][0].Index)
 	// Output: 30 images; the nearest of image 0 is 0
 }
