@@ -511,6 +511,128 @@ def race(browser):
     page.context.close()
 
 
+LOOKS = "() => KINDS.slice(0, 4).map((k) => Bench.a.views[k].canvas.toDataURL())"
+
+
+def one_screen(browser):
+    """From a rule to its recall without scrolling; a strip on a phone; τ and a picture that it moves at 200 %."""
+    for theme in ("light", "dark"):
+        page = open_page(browser, base + "#a=cos/lin/cir?tau=4", viewport={"width": 1366, "height": 768}, color_scheme=theme)
+        page.evaluate("() => { for (const d of document.querySelectorAll('#bench details')) d.open = false; document.getElementById('bench').scrollIntoView({behavior: 'instant'}); }")
+        until(page, "() => Bench.a.ahead && Bench.a.numbers.arrows", "no recall of what is ahead")
+        out = page.evaluate("""() => {
+            const parts = [...document.querySelectorAll("#bench :is(h2, .flow, .data summary, .side > .dials, .equation)"), ...Bench.a.cards.slice(0, 4)].filter((e) => e.offsetParent), top = document.querySelector(".top").getBoundingClientRect().bottom;
+            const boxes = Bench.a.cards.slice(0, 4).map((c) => c.getBoundingClientRect());
+            return {seen: parts.length, cut: parts.filter((e) => { const b = e.getBoundingClientRect(); return b.top < top - 1 || b.bottom > innerHeight || b.right > innerWidth; }).map((e) => e.className || e.textContent),
+                row: boxes.every((b, i) => !i || (b.top === boxes[0].top && b.height === boxes[0].height && b.left > boxes[i - 1].right)), heads: Bench.a.headings.slice(0, 4).map((h) => h.textContent), bottom: Math.round(boxes[0].bottom)};
+        }""")
+        assert out["seen"] == 10 and not out["cut"] and out["row"] and out["heads"] == ["Weight map", "Gradient matrix M", "Steps on the sphere", "Recall@1"], out
+        for name, value in (("direction", "euc-orth"), ("pair", "sig-ms"), ("triplet", "con"), ("mask", "sc1")):
+            before = page.evaluate(LOOKS)
+            page.locator(f"#bench .side select[name={name}]").first.select_option(value)
+            for _ in range(40):
+                page.wait_for_timeout(100)
+                same = [kind for kind, x, y in zip(("map", "M", "sphere", "recall"), before, page.evaluate(LOOKS)) if x == y]
+                if not same:
+                    break
+            assert not same, f"{name} {value} leaves {same}"
+        place = "() => { const v = Bench.a.views.diagram, p = v.picture, f = p.frame(v.width, v.height), t = Bench.a.result.triplets, b = v.canvas.getBoundingClientRect(); " \
+                "return [b.left + f.px(Math.max(t.sap[0], 0)) * v.scale, b.top + f.py(Math.max(t.san[0], 0)) * v.scale]; }"
+        drawn = """() => [...document.querySelectorAll("#bench .paths path")].map((p) => { const m = p.getScreenCTM(), n = p.getTotalLength(); return [0, n].flatMap((at) => { const q = p.getPointAtLength(at).matrixTransform(m); return [q.x, q.y]; }); })"""
+        x, y = page.evaluate(place)
+        page.mouse.move(x, y)
+        lines = page.evaluate(drawn)
+        k = page.evaluate("() => Bench.a.pictures.matrix.lit.first")
+        x, y = page.evaluate(place.replace("[0]", f"[{k}]"))
+        assert len(lines) == 8 and sum(abs(l[0] - x) + abs(l[1] - y) < 1.5 for l in lines) == 4, f"a triplet at {x}, {y} has the paths {lines}"
+        ends = page.evaluate("""() => { const s = Bench.a, t = s.result.triplets, k = s.pictures.matrix.lit.first, [a, p] = [t.anchor[k], t.positive[k]], m = s.views.matrix, f = m.picture.frame(m.width, m.height), w = s.views.swarm,
+            at = (v, q) => { const b = v.canvas.getBoundingClientRect(); return [b.left + q[0] * v.scale, b.top + q[1] * v.scale]; };
+            return [at(m, [f.x + (p + 0.5) * f.cell, f.y + (a + 0.5) * f.cell]), at(w, w.picture.place(w.picture.F, a, w.picture.frame(w.width, w.height)))].flat(); }""")
+        assert any(abs(l[2] - ends[0]) + abs(l[3] - ends[1]) < 1.5 for l in lines), f"no path from the triplet to its entry of M at {ends[:2]}: {lines}"
+        assert any(sum(abs(u - v) for u, v in zip(l, ends)) < 3 for l in lines), f"no path from an entry of M to the step that it makes at {ends}: {lines}"
+        page.mouse.move(5, 5)
+        assert not page.evaluate(drawn), "paths stay"
+        page.locator("#bench .cards > .diagram canvas").first.focus()
+        page.keyboard.press("ArrowRight")
+        assert len(page.evaluate(drawn)) == 8, "keys draw no path"
+        if shots:
+            page.screenshot(path=os.path.join(shots, f"screen-1366-{theme}.png"))
+        page.context.close()
+    page = open_page(browser, base + "#a=cos/lin/cir?tau=4", viewport={"width": 390, "height": 844})
+    page.evaluate("() => { for (const d of document.querySelectorAll('#bench details')) d.open = false; document.getElementById('bench').scrollIntoView({behavior: 'instant'}); scrollBy({top: 150, behavior: 'instant'}); Bench.cards.scrollLeft = 260; }")
+    page.wait_for_timeout(900)
+    strip = page.evaluate("""() => { const box = (e) => e.getBoundingClientRect(), dials = box(Bench.a.ruleControls), left = box(Bench.cards).left;
+        return {tops: new Set(Bench.a.cards.slice(0, 4).map((c) => box(c).top)).size, snapped: Math.min(...Bench.a.cards.map((c) => Math.abs(box(c).left - left))), moved: Bench.cards.scrollLeft,
+            chips: dials.top >= box(document.querySelector(".top")).bottom - 2 && dials.bottom <= box(Bench.a.cards[0]).top + 8, bottom: box(Bench.cards).bottom <= innerHeight}; }""")
+    assert strip["tops"] == 1 and strip["snapped"] < 1.5 and strip["moved"] > 50 and strip["chips"] and strip["bottom"], f"the strip at 390 pixels: {strip}"
+    page.context.close()
+    page = open_page(browser, base + "#a=cos/lin/cir?tau=4", viewport={"width": 683, "height": 384}, device_scale_factor=2)
+    page.evaluate("() => { for (const d of document.querySelectorAll('#bench details')) d.open = false; Bench.cards.scrollIntoView({behavior: 'instant'}); }")
+    page.wait_for_timeout(600)
+    inside = """() => ["#bench input[name=tau]", "#bench .cards canvas"].map((s) => { const b = document.querySelector(s).getBoundingClientRect(); return b.width > 0 && b.top >= 0 && b.bottom <= innerHeight && b.right <= innerWidth; })"""
+    assert page.evaluate(inside) == [True, True], f"τ and the weight map at 200 %: {page.evaluate(inside)}"
+    before = page.evaluate(LOOKS)[0]
+    page.locator("#bench input[name=tau]").first.fill("9")
+    until(page, "() => Bench.a.name.includes('tau=9')", "τ has no effect")
+    assert page.evaluate(LOOKS)[0] != before and page.evaluate(inside) == [True, True], "τ moves nothing in view at 200 %"
+    page.context.close()
+    return f"the row of pictures ends at {out['bottom']} of 768 pixels"
+
+
+def npy(values, dtype, shape):
+    head = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    head += b" " * (63 - (len(head) + 10) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}{ {'<f4': 'f', '<i8': 'q'}[dtype]}", *values)
+
+
+def own_data(browser):
+    page = open_page(browser, base + "#a=cos/lin/cir?tau=4", color_scheme="dark")
+    panel, files = page.locator("#bench .own"), page.locator("#bench .own input[type=file]")
+    assert panel.locator("summary").inner_text() == "Your data" and "256 rows" in panel.inner_text() and "4 MiB" in panel.inner_text()
+
+    def give(*named):
+        files.set_input_files([{"name": name, "mimeType": "text/csv", "buffer": content if isinstance(content, bytes) else content.encode()} for name, content in named])
+
+    def refused(want, *named):
+        give(*named)
+        until(page, "() => document.querySelector('#bench .own .problem').textContent", f"{named[0][0]} has no message")
+        said = panel.locator(".problem").inner_text()
+        assert want in said, f"{named[0][0]}: {said}"
+
+    good = "id,label,x,y,z\n" + "".join(f"p{i},{'ab'[i % 2]},{1 + i % 3},{(i * 7) % 5 - 2},{0.5 * i - 1}\n" for i in range(8))
+    give(("good.csv", good))
+    until(page, "() => Bench.own && Bench.a.result.n === 8 && Bench.a.result.dim === 3 && Bench.a.result.labels.join('') === '00001111'", "a CSV file is not shown, class by class")
+    until(page, "() => Bench.a.pictures.diagram.triplets.count > 0 && Bench.a.pictures.matrix.n === 8 && Bench.a.pictures.swarm.n === 8 && /^Of 8 points/.test(Bench.a.lines.recall.textContent)", "a picture does not show it")
+    right = page.evaluate("""() => { const {f, n, dim, labels} = Bench.a.result; let right = 0;
+        for (let i = 0; i < n; i++) { const s = (j) => [...Array(dim).keys()].reduce((sum, d) => sum + f[i * dim + d] * f[j * dim + d], 0); right += labels[[...Array(n).keys()].filter((j) => j !== i).sort((x, y) => s(y) - s(x))[0]] === labels[i]; }
+        return Math.round(100 * right / n); }""")
+    assert f"{right} % at the start" in page.evaluate("() => Bench.a.lines.recall.textContent"), "the recall is not that of the points"
+    for _ in range(3):
+        page.get_by_role("group", name="Flow").get_by_role("button", name="Step").click()
+    until(page, "() => /at the start, \\d+ % at step 3/.test(Bench.a.lines.recall.textContent)", "no recall before and after the flow")
+    refused("bad.csv, line 4: value 2 is “much”; want a number", ("bad.csv", good.replace("p2,a,3,2", "p2,a,3,much")))
+    assert page.evaluate("() => Bench.own.n") == 8, "a bad file takes away what was there"
+    refused("short.csv, line 3: 2 values; want 3", ("short.csv", "id,label,x,y,z\n1,a,1,2,3\n2,b,1,2\n"))
+    refused("large.csv: 5 MiB; want at most 4", ("large.csv", b"1" * (5 << 20)))
+    refused("300 rows; want 2 to 256", ("many.csv", "".join(f"{i},{i % 3},1,{i}\n" for i in range(300))))
+    refused("one.csv: 0 rows".split(": ")[1], ("one.csv", ""))
+    refused("neither .csv nor .npy", ("picture.png", "png"))
+    points = npy([float((5 * i) % 7 - 2) or 1.0 for i in range(24)], "<f4", (6, 4))
+    refused("e.npy: no labels", ("e.npy", points))
+    refused("l.npy: 5 labels; want 6", ("e.npy", points), ("l.npy", npy([0, 0, 0, 1, 1], "<i8", "(5,)")))
+    refused("e.npy: it ends early", ("e.npy", points[:-4]), ("l.npy", npy([0, 0, 0, 1, 1, 1], "<i8", "(6,)")))
+    give(("e.npy", points), ("l.npy", npy([0, 0, 0, 1, 1, 1], "<i8", "(6,)")))
+    until(page, "() => Bench.own.n === 6 && Bench.a.result.n === 6 && Bench.a.result.dim === 4 && !document.querySelector('#bench .own .problem').textContent", ".npy files are not shown")
+    page.get_by_role("button", name="Back to the sample").click()
+    until(page, "() => !Bench.own && Bench.a.result.n === 32", "no way back to the sample")
+    with page.expect_download() as got:
+        panel.get_by_role("button", name="Download a sample").click()
+    with open(got.value.path()) as f:
+        give((got.value.suggested_filename, f.read()))
+    until(page, "() => Bench.own?.n === 32 && Bench.own.dim === 3 && Bench.own.names.length === 8 && Bench.a.result.n === 32", "the sample is not what is read")
+    page.context.close()
+
+
 def learning(browser):
     """A head learns, by two rules from one start."""
     asked, page = [], open_page(browser, base + "#a=cos/lin/cir?tau=4")
@@ -769,7 +891,7 @@ with sync_playwright() as p:
     notes["ready, s"] = round(time.monotonic() - began, 2)
     checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
               ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("saving", lambda: saving(first)),
-              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
+              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("one screen", lambda: one_screen(browser)), ("your data", lambda: own_data(browser)), ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
               ("frames", lambda: frames(first)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
     if single:
         checks.append(("single file", lambda: alone(browser)))

@@ -176,7 +176,7 @@ class Side {
   foresee = later(450, async () => {
     const {engine, state} = this.bench, at = this.player.steps;
     if (this.player.playing || (this.letter === "b" && !state.compare)) return;
-    const frames = Math.min(30, Math.floor(30 * (64 / this.result?.n || 0) ** 2 / (this.kind === "loss" ? 3 : 1))); // Some 0.3 s.
+    const frames = Math.min(30, Math.floor(30 * (64 / this.result?.n || 0) ** 2 / (this.kind === "loss" ? 3 : 1) * Math.min(1, 64 / (this.result?.dim || 1)))); // Some 0.3 s.
     const got = frames > 2 && await engine.latest(`ahead${this.letter}`, "flow", {...this.subject, ...this.batch, rate: state.rate, frames, steps: FRAME}).catch(() => null);
     if (!got || !this.result) return;
     this.ahead = Object.assign(got, {at});
@@ -368,13 +368,14 @@ class Side {
   lit(selection) {
     const r = this.result, s = r?.triplets;
     if (!selection || !r) return null;
+    const {ids: names, names: classes} = this.bench.own || {}, id = (i) => names?.[i] ?? i, kind = (i) => classes?.[r.labels[i]] ?? r.labels[i];
     const inside = (i) => i < r.rows, out = {points: [], cells: [], triplets: [], text: ""};
     const take = (k) => {
       const [a, p, n] = [s.anchor[k], s.positive[k], s.negative[k]];
       out.points.push(a, p, n);
       out.cells.push([a, p], [p, a], [a, n], [n, a]);
       out.triplets.push(k);
-      out.text = `triplet ${a}, ${p}, ${n}: S_{ap} ${number(s.sap[k], 2)}, S_{an} ${number(s.san[k], 2)}, P₊ ${number(s.pairPositive[k])}, P₋ ${number(s.pairNegative[k])}, T ${number(s.weight[k])}`;
+      out.text = `triplet ${id(a)}, ${id(p)}, ${id(n)}: S_{ap} ${number(s.sap[k], 2)}, S_{an} ${number(s.san[k], 2)}, P₊ ${number(s.pairPositive[k])}, P₋ ${number(s.pairNegative[k])}, T ${number(s.weight[k])}`;
     };
     if (selection.cell) {
       const [i, j] = selection.cell;
@@ -386,12 +387,12 @@ class Side {
         if ((a === i && others.includes(j)) || (a === j && others.includes(i))) out.triplets.push(k);
       }
       const value = r.M[i * r.rows + j];
-      out.text = `M[${i}, ${j}] = ${number(value)}: ${value < 0 ? `${i} moves towards ${j}` : value > 0 ? `${i} moves away from ${j}` : "no force"}; classes ${r.labels[i]} and ${r.labels[j]}`;
+      out.text = `M[${id(i)}, ${id(j)}] = ${number(value)}: ${value < 0 ? `${id(i)} moves towards ${id(j)}` : value > 0 ? `${id(i)} moves away from ${id(j)}` : "no force"}; classes ${kind(i)} and ${kind(j)}`;
     } else if (selection.members || selection.point !== undefined) {
       const [a, p, n] = selection.members || [selection.point];
       const k = s.anchor.findIndex((x, i) => x === a && i < s.count && (p === undefined || (s.positive[i] === p && s.negative[i] === n)));
       if (k >= 0) take(k);
-      else { out.points.push(...[a, p, n].filter((i) => i !== undefined && inside(i))); out.text = `embedding ${a}, class ${r.labels[a]}`; }
+      else { out.points.push(...[a, p, n].filter((i) => i !== undefined && inside(i))); out.text = `embedding ${id(a)}, class ${kind(a)}`; }
     }
     out.first = out.triplets[0];
     return out;
@@ -438,7 +439,7 @@ const Bench = {
     this.cards = el("div.cards", {}, this.paths);
     for (const side of [this.a, this.b]) for (const kind of KINDS.slice(0, 4)) this.card(kind, side);
     for (const side of [this.a, this.b]) this.card("circle", side);
-    root.append(el("div.stage", {}, el("div.panel", {}, el("div.bar", {}, this.flowTools, el("div.pace", {}, this.rate.root, this.stride.root), el("div.data", {}, this.compareButton, this.sharedBox, this.batchPanel())), this.a.root, this.b.root), this.cards));
+    root.append(el("div.stage", {}, el("div.panel", {}, el("div.bar", {}, this.flowTools, el("div.pace", {}, this.rate.root, this.stride.root), el("div.data", {}, this.compareButton, this.sharedBox, this.batchPanel(), dataPanel(this, this.back))), this.a.root, this.b.root), this.cards));
     new ResizeObserver(() => { root.style.setProperty("--dials", `${Math.max(...[this.a, this.b].flatMap((s) => [s.ruleControls, s.lossControls]).map((d) => d.offsetHeight))}px`); this.trace(); }).observe(root);
     this.showCompare();
   },
@@ -483,7 +484,7 @@ const Bench = {
       on: (v) => { state.sample.dim = Number(v); this.look("matrix", "swarm"); this.useSample(); }});
     this.back = button("Back to the sample", () => this.useSample());
     this.back.hidden = true;
-    this.batchFold = el("details.batch", {}, el("summary.action", {}, "Batch"), el("div.dials", {}, this.dimension.root, ...sliders.map((s) => s.root)), this.back);
+    this.batchFold = el("details.batch", {}, el("summary.action", {}, "Batch"), el("div.dials", {}, this.dimension.root, ...sliders.map((s) => s.root)));
     return this.batchFold;
   },
 
@@ -663,14 +664,15 @@ const Bench = {
     return this.restart();
   },
 
-  // sampled forgets the embeddings of a notebook's program.
+  // sampled forgets the user's embeddings, which are those of files or of a notebook's program.
   sampled() {
     Object.assign(this, {base: {sample: {...this.state.sample}}, own: null});
     this.showOwn(false);
   },
 
   useOwn(batch) {
-    Object.assign(this, {own: batch, base: batch});
+    const {embeddings, labels, n, dim} = batch;
+    Object.assign(this, {own: batch, base: {embeddings, labels, n, dim}});
     this.showOwn(true);
     this.each((s) => { s.range = s.push = 0; });
     return this.restart();
