@@ -36,9 +36,8 @@ func TestRetrievalSheet(t *testing.T) {
 			if h == 4 {
 				name = "Chevrolet Silverado 1500 Extended Cab 2012"
 			}
-			right := h == class
 			r.Hits = append(r.Hits, RetrievalHit{Image: blob(h, k+1), Class: name, Similarity: 0.99 - 0.031*float64(k),
-				Right: &right})
+				Right: h == class})
 		}
 		return r
 	}

@@ -3,6 +3,7 @@ package figures
 import (
 	"fmt"
 	"image"
+	"image/color"
 	"math"
 	"sort"
 	"strings"
@@ -25,7 +26,7 @@ type RetrievalHit struct {
 	Image      image.Image
 	Class      string
 	Similarity float64
-	Right      *bool // Whether it has the query's class; nil where that is not known.
+	Right      bool // Whether it has the query's class.
 }
 
 const (
@@ -33,6 +34,10 @@ const (
 	sheetSide = 96 * vg.Inch / PNGResolution
 	sheetGap  = vg.Length(6)
 	sheetRow  = sheetSide + 21
+	// The layout of a row: the room after the query and after the others, between columns, and of the heads.
+	sheetFirst   = 3 * sheetGap
+	sheetBetween = 2 * sheetGap
+	sheetHead    = 16
 )
 
 // RetrievalSheet draws queries, one in each row, with their nearest images and similarities. A right image has a thin
@@ -42,7 +47,7 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Figure, error) {
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("retrieval sheet: no queries; want at least one")
 	}
-	most, right, first, all := 0, 0, 0, 0 // Of those whose class is known.
+	most, right, first, all := 0, 0, 0, 0
 	for i, r := range rows {
 		if r.Query == nil || len(r.Hits) == 0 {
 			return nil, fmt.Errorf("retrieval sheet: query %d has no picture or no retrieved image; want both", i)
@@ -53,15 +58,12 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Figure, error) {
 				return nil, fmt.Errorf("retrieval sheet: image %d of query %d has no picture, or similarity %v; "+
 					"want a picture and a number", k+1, i, h.Similarity)
 			}
-			if h.Right != nil {
-				all++
-			}
-			if h.Right != nil && *h.Right {
+			if h.Right {
 				right++
-				if k == 0 {
-					first++
-				}
 			}
+		}
+		if all += len(r.Hits); r.Hits[0].Right {
+			first++
 		}
 	}
 	// Short rows are set in two columns.
@@ -69,42 +71,63 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Figure, error) {
 	if len(rows) > 1 && most <= 5 {
 		columns = 2
 	}
-	f := &Figure{Alt: fmt.Sprintf("%d queries with their %d nearest images each", len(rows), most), Provenance: provenance}
-	if all > 0 {
-		f.Alt += fmt.Sprintf(": %d of %d are of the query's class, and so is the nearest of %d queries", right, all, first)
-	}
-	f.Alt += "."
-	p := pictures{heads: []Markup{"query", "nearest first, with its similarity"}}
-	for _, r := range rows {
-		line := []pictured{{image: r.Query, lines: []string{r.Class}}}
-		for _, h := range r.Hits {
-			k := pictured{image: h.Image, right: h.Right, lines: []string{fmt.Sprintf("%.3f", h.Similarity)}}
-			if h.Right == nil || !*h.Right {
-				k.lines = append(k.lines, h.Class)
+	lines := (len(rows) + columns - 1) / columns
+	wide := vg.Length(sheetSide+sheetFirst) + vg.Length(most)*(sheetSide+sheetGap) + sheetBetween // A column.
+	return &Figure{
+		Width:      2*margin + vg.Length(columns)*wide - sheetBetween,
+		Height:     2*margin + sheetHead + vg.Length(lines)*sheetRow + noteRoom(provenance),
+		Provenance: provenance,
+		Alt: fmt.Sprintf("%d queries with their %d nearest images each: %d of %d are of the query's class, and so is the "+
+			"nearest of %d queries.", len(rows), most, right, all, first),
+		panels: func(c draw.Canvas) {
+			head := aligned(bold(style(labelSize, ink)), text.XLeft, text.YTop)
+			for i, r := range rows {
+				left, line := c.Min.X+vg.Length(i/lines)*wide, i%lines
+				top := c.Max.Y - sheetHead - vg.Length(line)*sheetRow
+				x, hits := left+sheetSide+sheetFirst/2, left+sheetSide+sheetFirst
+				c.StrokeLine2(stroke(faint, 1), x, top, x, top-sheetSide)
+				if line == 0 {
+					write(c, head, left, c.Max.Y, "query")
+					write(c, head, hits, c.Max.Y, "nearest first, with its similarity")
+				}
+				at := pt(left, top-sheetSide)
+				c.DrawImage(thumbAt(at), thumb(r.Query))
+				writeBelow(c, at, ink, r.Class)
+				for k, h := range r.Hits {
+					h.draw(c, pt(hits+vg.Length(k)*(sheetSide+sheetGap), at.Y))
+				}
 			}
-			line = append(line, k)
-		}
-		p.rows = append(p.rows, line)
-	}
-	return p.plan(f, columns), nil
+		},
+	}, nil
 }
 
-// drawThumb draws a picture with its lower left corner at a point. If right is not nil, the frame shows whether the
-// picture is right.
-func drawThumb(c draw.Canvas, img image.Image, at vg.Point, right *bool) {
-	r := vg.Rectangle{Min: at, Max: at.Add(pt(sheetSide, sheetSide))}
-	c.DrawImage(r, thumb(img))
-	switch {
-	case right == nil:
-		return
-	case *right:
+// thumbAt is the place of a picture with its lower left corner at a point.
+func thumbAt(at vg.Point) vg.Rectangle {
+	return vg.Rectangle{Min: at, Max: at.Add(pt(sheetSide, sheetSide))}
+}
+
+// draw draws a retrieved image with its lower left corner at a point, in a frame that shows whether it is right.
+func (h RetrievalHit) draw(c draw.Canvas, at vg.Point) {
+	r, similarity := thumbAt(at), fmt.Sprintf("%.3f", h.Similarity)
+	c.DrawImage(r, thumb(h.Image))
+	if h.Right {
 		outline(c, inset(r, -0.45), stroke(Blue, 0.9))
+		writeBelow(c, at, ink, similarity)
 		return
 	}
 	outline(c, inset(r, -0.6), stroke(Vermilion, 2.2))
 	corner := rect(r.Max.X-8, r.Max.Y-8, r.Max.X, r.Max.Y)
 	fill(c, corner, Vermilion)
 	cross(c, center(corner), 2.8, stroke(paper, 1.3))
+	writeBelow(c, at, Vermilion, similarity, h.Class)
+}
+
+// writeBelow writes lines below a picture, cut to its width.
+func writeBelow(c draw.Canvas, at vg.Point, in color.Color, lines ...string) {
+	s := aligned(style(noteSize, in), text.XLeft, text.YTop)
+	for i, line := range lines {
+		write(c, s, at.X, at.Y-2-vg.Length(i)*(noteSize+0.5), fitted(s, line, sheetSide))
+	}
 }
 
 // letters are those of a command's name.

@@ -76,9 +76,8 @@ func (v *View) Sheet(queries []int) (*figures.Figure, error) {
 		label := l.Queries.Labels[q]
 		row := figures.RetrievalRow{Query: l.Set.Test.Thumbnail(q), Class: name(label)}
 		for _, n := range found[q].Nearest {
-			right := items.Labels[n.Index] == label
 			row.Hits = append(row.Hits, figures.RetrievalHit{Image: items.Thumbnail(n.Index), Class: name(items.Labels[n.Index]),
-				Similarity: float64(n.Similarity), Right: &right})
+				Similarity: float64(n.Similarity), Right: items.Labels[n.Index] == label})
 		}
 		rows = append(rows, row)
 	}

@@ -66,8 +66,8 @@ setting.`,
 		Short:   "Compare runs: their specs, results and, over seeds, the significance of differences",
 		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/",
 		Long: `Show the measures of runs, under names that say what differs. Runs that differ only in their seed form a group.
-The difference of two groups is tested over seeds, paired if both have the same seeds. --out writes the measures,
-tests and curves, and the difference of the triplet densities on the triplet diagram.
+The difference of two groups is tested over seeds, paired if both have the same seeds. --out writes the measures, tests
+and curves.
 
 RUN is the name of a run, or its first digits. To compare rules and losses, give them to dmlx train, with --cached-only
 if no run shall be trained.`,
