@@ -68,7 +68,8 @@ const Trainer = {
 
   // reference is the line of the features themselves, to a last step.
   reference(last) {
-    return {x: [0, last / 2, last], y: [1, 1, 1].map(() => 100 * Trainer.about.recall), color: "quiet", dash: [2, 4], width: 1.4, name: "the features themselves"};
+    const {recall, features} = Trainer.about, name = this.dim < features ? `all ${features} features` : "the features themselves";
+    return {x: [0, last / 2, last], y: [1, 1, 1].map(() => 100 * recall), color: "quiet", dash: [2, 4], width: 1.4, name};
   },
 
   // room is a range of percents around all of some curves.
@@ -289,10 +290,11 @@ const Race = {
   said() {
     const n = this.ended.length, run = this.runs();
     if (n < this.seeds) return run[0].at || n ? `Seed ${this.heats.length} of ${this.seeds}: ${Math.min(...run.map((r) => r.at))} of ${this.finish} steps.` : "Press Start.";
-    const ranked = this.lanes.map(([name], k) => ({name, values: this.at(k).pop().values})).sort((a, b) => meanOf(b.values) - meanOf(a.values)), [best, ...others] = ranked;
-    const noise = (values) => 4.303 * deviation(values) / Math.sqrt(n); // Student's t for three seeds.
-    return `After ${this.finish} steps, mean ± standard deviation of ${n} seeds: ${ranked.map(({name, values}) => `${name} ${number(meanOf(values), 1)} ± ${number(deviation(values), 1)} %`).join(", ")}; the features themselves ` +
-      `${number(100 * Trainer.about.recall, 1)} %. Differences within seeds, with 95 % intervals: ` + others.map(({name, values}) => {
+    const told = (values) => `${number(meanOf(values), 1)} ± ${number(deviation(values), 1)} %`, noise = (values) => 4.303 * deviation(values) / Math.sqrt(n); // Student's t for three seeds.
+    const all = this.lanes.map(([name], k) => ({name, values: this.at(k).pop().values, crowded: this.heats.map((h) => h[k].crowded)}));
+    const [best, ...others] = [...all].sort((a, b) => meanOf(b.values) - meanOf(a.values));
+    return `After ${this.finish} steps, mean ± standard deviation of ${n} seeds. Crowded: ${all.map(({name, crowded}) => `${name} ${told(crowded)}`).join(", ")}. ` +
+      `Recall@1: ${all.map(({name, values}) => `${name} ${told(values)}`).join(", ")}; the features themselves ${number(100 * Trainer.about.recall, 1)} %. Differences within seeds, with 95 % intervals: ` + others.map(({name, values}) => {
       const by = best.values.map((v, i) => v - values[i]), wide = noise(by);
       return `${best.name} is ${number(meanOf(by), 1)} ± ${number(wide, 1)} points ahead of ${name}: ${meanOf(by) > wide ? "beyond" : "within"} the noise of the seeds`;
     }).join("; ") + ".";
