@@ -447,7 +447,7 @@ const Bench = {
   card(kind, side) {
     side.pictures = side.pictures || {}; side.views = side.views || {}; side.lines = side.lines || {}; side.cards = side.cards || [];
     const picture = side.pictures[kind] = new {diagram: Diagram, circle: Circle, matrix: Matrix, swarm: Swarm, recall: Curves}[kind]();
-    if (kind === "recall") Object.assign(picture, {xTitle: "steps of the flow", yRange: [0, 100], title: "Recall@1, in percent"});
+    if (kind === "recall") Object.assign(picture, {xTitle: "steps of the flow", yRange: [0, 100], title: "Recall@1 of these points, in percent"});
     const card = el(`div.card.${kind}`), line = side.lines[kind] = el("p.readout"), label = el("p.of");
     side.cards.push(card);
     card.append(label);
