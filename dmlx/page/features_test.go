@@ -32,14 +32,14 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// featuresFile has the features that heads are trained on in the page, a byte each: the channels of the pretrained small
-// network behind its third of four blocks, averaged over the image, of minicar's images. They are turned to the
+// featuresFile has the features that heads are trained on in the page, a byte each: the channels of the pretrained
+// small network behind its third of four blocks, averaged over the image, of minicar's images. They are turned to the
 // principal axes of the training images, which leaves similarities as they are, so that the first few features are a
 // start for a head of few dimensions.
 //
 // Behind the last block 75 % of the test images have their nearest neighbor in their class, and a linear layer by
-// cos/con/con or euc/con/con did not raise that at any of three rates. Of the stages, the sets minicar and minishop, and
-// their pixels, this one was chosen by the Recall@1 of test classes before and after 300 steps of these rules. The
+// cos/con/con or euc/con/con did not raise that at any of three rates. Of the stages, the sets minicar and minishop,
+// and their pixels, this one was chosen by the Recall@1 of test classes before and after 300 steps of these rules. The
 // learning rate of the page was chosen among five on the last 16 of the training classes.
 //
 // The file is kept, since computing it takes some ten seconds.
