@@ -95,14 +95,19 @@ func (c *cached) open(produce func() (*made, error)) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.complete()
-		if path != "" {
-			if err := writeCache(path, c.key, m); err != nil {
-				c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", c.name, err))
-			}
-		}
-		return m, nil
+		return c.keep(path, m), nil
 	})
+}
+
+// keep completes what was made in memory and writes it to the cache, if there is one.
+func (c *cached) keep(path string, m *made) *made {
+	m.complete()
+	if path != "" {
+		if err := writeCache(path, c.key, m); err != nil {
+			c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", c.name, err))
+		}
+	}
+	return m
 }
 
 // decoding puts the pixels of each image, by its number over all splits, in any order. It returns the paths of the
@@ -149,13 +154,7 @@ func (c *cached) openLarge(splits []*Images, decode decoding) (*Set, error) {
 		}
 		m := &made{splits: without(splits, bad), skipped: skipped}
 		attach(m.splits, all)
-		m.complete()
-		if path != "" {
-			if err := writeCache(path, c.key, m); err != nil {
-				c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", c.name, err))
-			}
-		}
-		return m, nil
+		return c.keep(path, m), nil
 	})
 }
 
