@@ -6,10 +6,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -293,6 +295,102 @@ func MinedShare(e Embeddings, g []float32) (mined, pairs float64, err error) {
 		pairs, _, err = shareOf(e, g, nil)
 	}
 	return mined, pairs, err
+}
+
+// Course is what descending a loss does to a batch, before each of some steps and after the last: the variances within
+// classes, the mean squared distance of images to the mean of their class, and between them, that of these means to
+// their own mean; the length of the gradient over the first one; and the share of active images ([CourtRow.Active]).
+// Zeng et al. (arXiv 2601.21450) compare seven losses so.
+type Course struct {
+	Loss    string    `json:"loss"`
+	Within  []float64 `json:"variance_within"`
+	Between []float64 `json:"variance_between"`
+	Norm    []float64 `json:"norm"`
+	Active  []float64 `json:"active"`
+}
+
+// Descend moves the normalized embeddings of a batch, without a network, along the gradient of a loss: by 0.05 a step,
+// a root mean square over images, since gradients of losses differ in length. Proxies are the means of classes with
+// noise, at each step. A loss at rest stays where it is.
+func Descend(e Embeddings, l Judged, steps int) (*Course, error) {
+	b, err := probeBackend()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBatch(&e); err != nil {
+		return nil, err
+	}
+	c, out := CompileLoss(b, l.Loss), &Course{Loss: l.Name}
+	defer c.Close()
+	e = ByClass(e)
+	size, images := math.Sqrt(float64(e.Dim)), math.Sqrt(float64(e.N)) // Rows as long as those of [Sample], for the noise.
+	for range steps + 1 {
+		d, err := c.Loss(e, SampleProxies(e, l.PerClass, 0.5, 1))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", l.Name, err)
+		}
+		f := d.F[:e.N*e.Dim]
+		g := onSphere(f, d.G[:e.N*e.Dim], e.Dim)
+		length := norm(g)
+		within, between := variances(f, e.Labels, e.Dim)
+		out.Within, out.Between, out.Norm = append(out.Within, within), append(out.Between, between), append(out.Norm, length)
+		if length == 0 {
+			out.Active = append(out.Active, 0)
+			continue
+		}
+		out.Active = append(out.Active, active(g, e.Dim))
+		for i, v := range f {
+			e.Values[i] = float32(size * (float64(v) - 0.05*images/length*g[i]))
+		}
+	}
+	for i := len(out.Norm) - 1; i >= 0 && out.Norm[0] > 0; i-- {
+		out.Norm[i] /= out.Norm[0]
+	}
+	return out, nil
+}
+
+// variances are those within and between classes.
+func variances(f []float32, labels []int64, dim int) (within, between float64) {
+	means, count, all := map[int64][]float64{}, map[int64]float64{}, make([]float64, dim)
+	for i, label := range labels {
+		if means[label] == nil {
+			means[label] = make([]float64, dim)
+		}
+		floats.Add(means[label], float64s(f[i*dim:(i+1)*dim]))
+		count[label]++
+	}
+	for _, label := range slices.Sorted(maps.Keys(means)) {
+		floats.Scale(1/count[label], means[label])
+		floats.AddScaled(all, 1/float64(len(means)), means[label])
+	}
+	for i, label := range labels {
+		d := floats.Distance(float64s(f[i*dim:(i+1)*dim]), means[label], 2)
+		within += d * d / float64(len(labels))
+	}
+	for _, label := range slices.Sorted(maps.Keys(means)) {
+		d := floats.Distance(means[label], all, 2)
+		between += d * d / float64(len(means))
+	}
+	return within, between
+}
+
+// CourseFindings says in sentences how courses of losses from the same batch differ at their end.
+func CourseFindings(batch string, courses []Course) (out []string) {
+	for _, of := range []struct {
+		what string
+		x    func(c Course) []float64
+	}{{"the variance within classes", func(c Course) []float64 { return c.Within }},
+		{"the variance between classes", func(c Course) []float64 { return c.Between }},
+		{"the gradient over its first length", func(c Course) []float64 { return c.Norm }},
+		{"the share of active images", func(c Course) []float64 { return c.Active }}} {
+		end := func(c Course) float64 { return of.x(c)[len(of.x(c))-1] }
+		by := slices.SortedStableFunc(slices.Values(courses), func(a, b Course) int { return cmp.Compare(end(a), end(b)) })
+		low, middle, high := by[0], by[len(by)/2], by[len(by)-1]
+		out = append(out, fmt.Sprintf("After %d steps of equal length from %s, %s is %.3g with %s at least and %.3g with %s "+
+			"at most; with %s, in the middle, it goes from %.3g to %.3g.", len(of.x(low))-1, batch, of.what, end(low), low.Loss,
+			end(high), high.Loss, middle.Loss, of.x(middle)[0], end(middle)))
+	}
+	return out
 }
 
 // active is the share of rows that are a hundredth as long as the longest, or more.

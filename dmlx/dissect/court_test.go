@@ -87,6 +87,43 @@ func TestCourt(t *testing.T) {
 	}
 }
 
+// Of one pair and a lone image at right angles, a loss that pulls takes the variance within from 1/3·(½+½) to 0, and
+// one at rest leaves all as it is. The variance between is that of (½, ½, 0) and (0, 0, 1) about their mean: 3/8.
+func TestDescend(t *testing.T) {
+	t.Parallel()
+	e := dissect.Embeddings{N: 3, Dim: 3, Values: []float32{2, 0, 0, 0, 0, 5, 0, 3, 0}, Labels: []int64{1, 2, 1}}
+	pull := dissect.Judged{Name: "pull", Loss: func(b *dmlx.LossBatch) *Node {
+		return Neg(ReduceAllSum(Where(b.Positive, b.S, ZerosLike(b.S))))
+	}}
+	rest := dissect.Judged{Name: "rest", Loss: func(b *dmlx.LossBatch) *Node { return MulScalar(ReduceAllSum(b.S), 0) }}
+	var courses []dissect.Course
+	for _, l := range []dissect.Judged{pull, rest} {
+		c, err := dissect.Descend(e, l, 40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Within) != 41 || math.Abs(c.Within[0]-1./3) > 1e-6 || math.Abs(c.Between[0]-0.375) > 1e-6 {
+			t.Errorf("%+v", c)
+		}
+		courses = append(courses, *c)
+	}
+	end, still := courses[0], courses[1]
+	if end.Within[40] > 2e-3 || math.Abs(end.Between[40]-0.5) > 2e-3 || end.Norm[0] != 1 || end.Active[0] != 2./3 {
+		t.Errorf("pull: %+v", end)
+	}
+	if still.Within[40] != still.Within[0] || still.Norm[40] != 0 || still.Active[40] != 0 {
+		t.Errorf("at rest: %+v", still)
+	}
+	all := strings.Join(dissect.CourseFindings("here", courses), "\n")
+	if !strings.Contains(all, "After 40 steps of equal length from here, the variance within classes is ") ||
+		!strings.Contains(all, "with pull at least and 0.333 with rest at most") || strings.Contains(all, "NaN") {
+		t.Error(all)
+	}
+	if _, err := dissect.Descend(dissect.Embeddings{}, pull, 1); err == nil {
+		t.Error("no images")
+	}
+}
+
 func TestCourtRefuses(t *testing.T) {
 	t.Parallel()
 	ms, rules := []dissect.Judged{judged(t, "ms")}, []dmlx.Rule{{}}

@@ -87,7 +87,15 @@ func (d *dissection) holdCourt(a *cli.App) error {
 		fmt.Fprintf(&out, "%s\n%s\n", name, courtText(c.Rows[i]))
 	}
 	out.WriteString(courtLegend)
-	findings := c.Findings()
+	findings, courses := c.Findings(), []dissect.Course{}
+	for _, l := range all {
+		course, err := dissect.Descend(batches[0].Embeddings, l, 40)
+		if err != nil {
+			return err
+		}
+		courses = append(courses, *course)
+	}
+	findings = append(findings, dissect.CourseFindings(c.Batches[0], courses)...)
 	if d.picture != "" {
 		f, err := figures.CosineMap(c.Losses, c.Groups(0.95), c.Cosines, "the lowest over "+strings.Join(c.Batches, ", "))
 		if err == nil {
@@ -101,14 +109,15 @@ func (d *dissection) holdCourt(a *cli.App) error {
 		fmt.Fprintf(&out, "\n%s", f)
 	}
 	return a.Print(map[string]any{"batches": c.Batches, "losses": c.Losses, "gradients": c.Rows, "cosines": c.Cosines,
-		"miner": d.miner, "findings": findings}, out.String())
+		"courses": courses, "miner": d.miner, "findings": findings}, out.String())
 }
 
 // courtLegend says what the columns are.
 const courtLegend = `norm is over that of cos/con/con. The rest is in percent. Mined, own and pairs are shares of the
 squared gradient: what the pairs of each image's nearest positive and negative give, those with the loss's largest
 weights, and all pairs of images. Active are the images with at least a hundredth of the longest one's gradient, pull
-is the share of weights that pull, and against that of weights that push positives or pull negatives.
+is the share of weights that pull, and against that of weights that push positives or pull negatives. Steps move the
+embeddings of the first batch, each image by 0.05 on average, whatever the gradient's length.
 `
 
 // courtText prints what the losses' gradients are like at a batch, a line each.
