@@ -108,6 +108,46 @@ func single(labels []int64) (out [][]int64) {
 	return out
 }
 
+// The rates are those of scikit-learn's roc_curve at its last point with no more false matches than asked for.
+func TestVerify(t *testing.T) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		e, rates := dozen(), []float64{0.3, 0.1, 0.02, 0}
+		v, err := Verify(t.Context(), b, 1, e, nil, nil, rates, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []Threshold{{0.6156614753, 0.2962962963, 0.75}, {0.9271838546, 0.0925925926, 0.9166666667},
+			{0.9925461516, 0.0185185185, 1}, {math.NaN(), 0, 1}} {
+			got := v.AtFMR[i]
+			near(t, "FMR", got.FMR, want.FMR)
+			near(t, "FNMR", got.FNMR, want.FNMR)
+			// The lowest threshold lies above the nearest pair that does not match, and no higher than scikit-learn's.
+			if got.Asked != rates[i] || got.Similarity > want.Similarity {
+				t.Errorf("%+v, want no more than %v", got, want.Similarity)
+			}
+		}
+		at := v.AtFMR[0]
+		near(t, "the deviation of FMR", at.FMRDeviation, 0.0453609212)
+		near(t, "the deviation of FNMR", at.FNMRDeviation, 0.1443375673)
+		near(t, "the highest FNMR", at.HighestFNMR, 1)
+		if at.HighestClass != 3 || v.Matches != 24 || v.Others != 108 || v.Classes != 4 {
+			t.Errorf("%+v of %+v", at, v)
+		}
+		for k, c := range v.Curve {
+			if k > 0 && (c.FMR < v.Curve[k-1].FMR || c.FNMR > v.Curve[k-1].FNMR || c.Similarity > v.Curve[k-1].Similarity) {
+				t.Errorf("the curve at %d: %+v after %+v", k, c, v.Curve[k-1])
+			}
+		}
+		if last := v.Curve[len(v.Curve)-1]; last.FMR != 1 || last.FNMR != 0 {
+			t.Errorf("the curve ends at %+v", last)
+		}
+		out, err := Verify(t.Context(), b, 1, e, nil, ByLabels(single(fine), nil).LeaveOut(groups, groups), rates, nil)
+		if err != nil || out.Matches != 18 || out.Others != 108 {
+			t.Errorf("without groups: %+v, %v", out, err)
+		}
+	})
+}
+
 func TestRelevanceRefuses(t *testing.T) {
 	choice, err := backend.Go()
 	if err != nil {
@@ -115,6 +155,10 @@ func TestRelevanceRefuses(t *testing.T) {
 	}
 	evaluate := func(of ...Relevant) error {
 		_, err := EvaluateRelevance(t.Context(), choice, 1, dozen(), nil, func(int) []Relevant { return of }, []int{1}, nil)
+		return err
+	}
+	verify := func(e *Embeddings, rate float64) error {
+		_, err := Verify(t.Context(), choice, 1, e, nil, nil, []float64{rate}, nil)
 		return err
 	}
 	for _, c := range []struct {
@@ -127,6 +171,9 @@ func TestRelevanceRefuses(t *testing.T) {
 		{evaluate(Relevant{3, math.NaN()}), "grade NaN"},
 		{evaluate(Relevant{3, math.Inf(1)}), "grade +Inf"},
 		{evaluate(), "none of the 12 queries has a match"},
+		{verify(dozen(), 1.5), "false match rate 1.5: want 0 to 1"},
+		{verify(dozen(), math.NaN()), "false match rate NaN"},
+		{verify(circle([]int64{1, 1}, 0, 9), 0.1), "2 pairs match and 0 do not: want pairs of both kinds"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%v, want …%s…", c.err, c.want)
@@ -148,4 +195,23 @@ func ExampleEvaluateRelevance() {
 	}
 	fmt.Printf("mAP %.3f, nDCG %.3f, nDCG@1 %.3f\n", r.MAP, r.NDCG, r.NDCGAt[1])
 	// Output: mAP 1.000, nDCG 0.860, nDCG@1 0.500
+}
+
+// Of two classes, on either side of a border, one pair is nearer across it.
+func ExampleVerify() {
+	choice, err := backend.Go()
+	if err != nil {
+		panic(err)
+	}
+	e := circle([]int64{0, 0, 1, 1}, 0, 40, 60, 100)
+	v, err := Verify(context.Background(), choice, 1, e, nil, nil, []float64{0, 0.25}, nil)
+	if err != nil {
+		panic(err)
+	}
+	for _, at := range v.AtFMR {
+		fmt.Printf("FMR %.2f: a threshold of %.3f has an FNMR of %.2f\n", at.Asked, at.Similarity, at.FNMR)
+	}
+	// Output:
+	// FMR 0.00: a threshold of 0.940 has an FNMR of 1.00
+	// FMR 0.25: a threshold of 0.500 has an FNMR of 0.00
 }

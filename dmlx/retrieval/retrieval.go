@@ -6,7 +6,7 @@
 // each query to its matches. Nothing is approximated and nothing is random: of equal similarities the lowest gallery
 // index ranks first.
 //
-// A [Relevance] says what matches beyond one label an item.
+// A [Relevance] says what matches beyond one label an item, and [Verify] what one threshold of similarity does.
 //
 // Recall@K as in Jégou et al. 2011 and Oh Song et al. 2016; R-precision and MAP@R as in Musgrave et al. 2020.
 package retrieval

@@ -35,14 +35,11 @@ var formerCommands = map[string]string{
 }
 
 // formerFlags are flags that commands no longer have, and what stands in their place. Those that a key of presets
-// replaces need no entry. A command's own stands behind its name.
+// replaces need no entry.
 var formerFlags = map[string]string{
 	"exchange":  "want it behind the loss, as in --loss 'ms, pair=lin-ms'",
 	"miner":     "want it behind the rule or loss, as in --loss 'ms, miner ms'",
 	"separated": "want --set coarse_grained=DATA",
-
-	"recall --fmr":   "scikit-learn's roc_curve has thresholds with their errors; dmlx recall --help has the lines",
-	"recall --curve": "scikit-learn's RocCurveDisplay draws it; dmlx recall --help has the lines",
 }
 
 // addFormer adds a hidden command for each former one. It fails with the sentence that says what to use instead.

@@ -24,12 +24,8 @@ func TestFormer(t *testing.T) {
 		}
 	}
 	for name, instead := range formerFlags {
-		cmd, flag, own := strings.Cut(name, " --")
-		if !own {
-			cmd, flag = "train", name
-		}
-		code, stdout, stderr := invoke(t, cmd, "--"+flag, "1")
-		if code != exitUsage || stdout != "" || stderr != "dmlx: --"+flag+" is gone: "+instead+"\n" {
+		code, stdout, stderr := invoke(t, "train", "--"+name, "1")
+		if code != exitUsage || stdout != "" || stderr != "dmlx: --"+name+" is gone: "+instead+"\n" {
 			t.Errorf("--%s: code %d, %q, %q", name, code, stdout, stderr)
 		}
 	}

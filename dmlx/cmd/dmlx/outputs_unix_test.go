@@ -47,6 +47,7 @@ func TestOutputs(t *testing.T) {
 		"dissect --matrix":          {"dissect --loss triplet --embeddings IN --labels IN --matrix OUT", in},
 		"dissect --pairs":           {"dissect --loss triplet --embeddings IN --labels IN --pairs OUT", in},
 		"dissect --map":             {"dissect --court --embeddings IN --labels IN --map OUT.svg", ""},
+		"recall --curve":            {"recall --embeddings IN --labels IN --curve OUT.svg", ""},
 		"rule --out":                {"rule ours --pytorch --out OUT", ""},
 		"rates --write":             {"rates --preset smoke --rule ours --lr 0.1,0.2 --write OUT.toml", ""},
 		"reproduce --write-bundled": {"reproduce table3 --preset smoke --write-bundled OUT", ""},

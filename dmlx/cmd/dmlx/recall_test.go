@@ -58,6 +58,19 @@ func TestRecallByRelevance(t *testing.T) {
 			}
 		}
 	}
+	curve := in("c.svg")
+	r := of("--labels", table+":class", "--fmr", "0.5,0", "--curve", curve)["thresholds"].(map[string]any)
+	at := r["at_fmr"].([]any)[0].(map[string]any)
+	if r["matching_pairs"] != 4. || r["other_pairs"] != 8. || at["fmr"] != 0.5 || at["fnmr"] != 1. {
+		t.Errorf("thresholds: %v", r)
+	}
+	if raw, err := os.ReadFile(curve); err != nil || !strings.Contains(string(raw), "false non-match rate") {
+		t.Errorf("the curve: %.80q, %v", raw, err)
+	}
+	if code, out, _ := invoke(t, "recall", "--embeddings", e, "--labels", cameras, "--fmr", "0.5"); failed(code) ||
+		!strings.Contains(out, "one threshold in percent, of 6 pairs that match and 6 that do not, over 1 classes") {
+		t.Errorf("in words: %s", out)
+	}
 	for want, args := range map[string][]string{
 		`no column "clas"; did you mean class?`:         {"--labels", table + ":clas"},
 		"label 1 is empty":                              {"--labels", table + ":class", "--leave-out", hole + ":camera"},
@@ -75,6 +88,8 @@ func TestRecallByRelevance(t *testing.T) {
 			"0,1,2")},
 		"2 labels, want one for each of 4":          {"--labels", cameras, "--leave-out", write("two.txt", "x", "y")},
 		"want a file of groups, and with a gallery": {"--labels", cameras, "--leave-out", cameras + "," + cameras},
+		"--fmr 2: want shares of 0 to 1":            {"--labels", cameras, "--fmr", "2"},
+		"want a file that ends in .svg":             {"--labels", cameras, "--curve", "c.gif"},
 		"takes one label a row": {"--labels", cameras, "--leave-out-queries", "--relevance", grades,
 			"--gallery-embeddings", e, "--gallery-labels", cameras},
 		"needs both --gallery-embeddings and":      {"--labels", cameras, "--gallery-labels", cameras},

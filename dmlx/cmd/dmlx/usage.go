@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -81,11 +80,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		return cli.Usage(err)
 	}
 	name := unknown.GetSpecifiedName()
-	instead := formerFlags[cmd.Name()+" --"+name]
-	if cmd.Flags().Lookup("set") != nil { // A command that trains.
-		instead = cmp.Or(instead, formerFlags[name])
-	}
-	if instead != "" {
+	// A command that trains has --set.
+	if instead := formerFlags[name]; instead != "" && cmd.Flags().Lookup("set") != nil {
 		return cli.Usagef("--%s is gone: %s", name, instead)
 	}
 	key := strings.ReplaceAll(name, "-", "_")

@@ -1,10 +1,13 @@
 package embedding
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,11 +18,12 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 // NewRecall measures the retrieval of embeddings in files.
 func NewRecall(a *cli.App) *cobra.Command {
-	var embeddings, labels, galleryEmbeddings, galleryLabels, names, k string
+	var embeddings, labels, galleryEmbeddings, galleryLabels, names, k, rates, curve string
 	var leaveOut bool
 	var by matching
 	var devices int
@@ -41,11 +45,10 @@ the columns query, item (rows from 0) and grade, says it in place of labels. Wit
 own group, such as its camera, sequence or near-duplicates, are not ranked. Any of these adds the mean average precision
 and nDCG over the whole ranking, as scikit-learn has them, and nDCG at each K.
 
-Thresholds for verification, with their errors, are scikit-learn's. In Python, of unit rows F and their labels y:
-
-    pairs = numpy.triu_indices(len(F), 1)
-    sklearn.metrics.roc_curve((y[:, None] == y)[pairs], (F @ F.T)[pairs])   # false and true match rates, thresholds`,
-		Example: "  dmlx recall --embeddings E.npy --labels L.npy\n" +
+--fmr 0.1 prints the lowest threshold of similarity that takes at most this share of the pairs that do not match for
+matches (the false match rate), and the share of matches that are missed then (the false non-match rate): one threshold
+for all classes, with the deviation over classes and the worst of them. --curve draws the one rate over the other.`,
+		Example: "  dmlx recall --embeddings E.npy --labels L.npy --fmr 0.1,0.01 --curve errors.svg\n" +
 			"  dmlx recall --embeddings E.npy --labels Ebay_test.txt:class_id,Ebay_test.txt:super_class_id\n" +
 			"  dmlx recall --embeddings E.npy --labels people.csv:person --leave-out people.csv:camera",
 		Args: cobra.NoArgs,
@@ -60,7 +63,10 @@ Thresholds for verification, with their errors, are scikit-learn's. In Python, o
 				return cli.Usagef("want --labels L.npy: %s is not there", files.Beside(embeddings, files.LabelsFile))
 			}
 			paths, of := []string{embeddings}, [][]string{listed(labels)}
+			at, err := parseRates(rates)
 			switch {
+			case err != nil:
+				return err
 			case (galleryEmbeddings == "") != (galleryLabels == "") && (by.grades == "" || galleryEmbeddings == ""):
 				return cli.Usagef("a gallery needs both --gallery-embeddings and --gallery-labels")
 			case leaveOut && (by != matching{} || len(of[0]) > 1):
@@ -69,6 +75,10 @@ Thresholds for verification, with their errors, are scikit-learn's. In Python, o
 				return cli.Usagef("--leave-out-queries belongs to a gallery: without one no query is ranked against itself")
 			case galleryEmbeddings != "":
 				paths, of = append(paths, galleryEmbeddings), append(of, listed(galleryLabels))
+			}
+			err = cmp.Or(cli.CheckOut(append(paths, slices.Concat(of...)...), curve), cli.CheckPicture("curve", curve))
+			if err != nil {
+				return err
 			}
 			batches, relevance, err := by.read(paths, of)
 			if err != nil {
@@ -116,9 +126,25 @@ Thresholds for verification, with their errors, are scikit-learn's. In Python, o
 			}
 			r, err := retrieval.EvaluateRelevance(cmd.Context(), choice.Backend, choice.DeviceCount(), queries, gallery,
 				relevance, ks, progress)
+			var v *retrieval.Verification
+			if err == nil && (len(at) > 0 || curve != "") {
+				v, err = retrieval.Verify(cmd.Context(), choice.Backend, choice.DeviceCount(), queries, gallery, relevance, at,
+					progress)
+			}
 			a.Line.End()
 			if err != nil {
 				return err
+			}
+			if curve != "" {
+				f, err := figures.ErrorRates(slice.Map(v.Curve, func(t retrieval.Threshold) figures.ErrorRate {
+					return figures.ErrorRate{FMR: t.FMR, FNMR: t.FNMR}
+				}), filepath.Base(embeddings))
+				if err == nil {
+					err = figures.Save(f, curve)
+				}
+				if err != nil {
+					return err
+				}
 			}
 			if r.Tied > 0 {
 				a.Logf("ties: of %d of %d queries a match and a row of another class have the same similarity, so that the order "+
@@ -136,12 +162,15 @@ Thresholds for verification, with their errors, are scikit-learn's. In Python, o
 					fmt.Fprintf(&text, ", nDCG@%d %.2f", k, 100*r.NDCGAt[k])
 				}
 			}
+			text.WriteString(errorsText(v, queries.Labels, list))
 			return a.Print(struct {
 				*retrieval.Result
 				Zero   int `json:"zero_rows"`
 				Within int `json:"queries_in_gallery"`
 				Tied   int `json:"tied_queries"`
-			}{r, zero, within, r.Tied}, text.String())
+
+				Thresholds *retrieval.Verification `json:"thresholds,omitempty"`
+			}{r, zero, within, r.Tied, v}, text.String())
 		},
 	}
 	f := cmd.Flags()
@@ -152,6 +181,8 @@ Thresholds for verification, with their errors, are scikit-learn's. In Python, o
 	f.StringVar(&by.leaveOut, "leave-out", "", "groups, as labels: a query's matches in its own are not ranked "+
 		"(Q.npy,G.npy with a gallery)")
 	f.StringVar(&names, "names", "", "text file with a line for each row: its name in messages")
+	f.StringVar(&rates, "fmr", "", "false match rates at which to print the threshold and its errors, as in 0.1,0.01")
+	f.StringVar(&curve, "curve", "", "output: the false non-match rate over the false match rate (.svg, .png or .pdf)")
 	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "",
 		"embeddings of the gallery [M, D] (.npy; default: the queries themselves)")
 	f.StringVar(&galleryLabels, "gallery-labels", "", "labels of the gallery [M], as --labels")
@@ -229,6 +260,38 @@ func (m matching) read(embeddings []string, labels [][]string) ([]retrieval.Embe
 		return nil, nil, err
 	}
 	return sets, r.LeaveOut(groups[0], groups[last]), nil
+}
+
+// errorsText prints the errors at thresholds; a class is named by a row of it.
+func errorsText(v *retrieval.Verification, labels []int64, names []string) string {
+	if v == nil || len(v.AtFMR) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n\nerrors of one threshold in percent, of %d pairs that match and %d that do not, over %d classes",
+		v.Matches, v.Others, v.Classes)
+	for _, e := range v.AtFMR {
+		fmt.Fprintf(&out, "\nFMR at most %-6.4g threshold %.6f   FMR %.2f ± %.2f   FNMR %.2f ± %.2f", 100*e.Asked,
+			e.Similarity, 100*e.FMR, 100*e.FMRDeviation, 100*e.FNMR, 100*e.FNMRDeviation)
+		if v.Classes > 1 {
+			row := slices.Index(labels, e.HighestClass)
+			fmt.Fprintf(&out, "   worst %.2f: class of %s", 100*e.HighestFNMR, files.FirstOf([]int{row}, names))
+		}
+	}
+	return out.String()
+}
+
+// parseRates reads shares.
+func parseRates(text string) (out []float64, err error) {
+	for _, part := range strings.Split(text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if text != "" && (err != nil || !(v >= 0 && v <= 1)) {
+			return nil, cli.Usagef("--fmr %s: want shares of 0 to 1, as in 0.1,0.01", text)
+		} else if text != "" {
+			out = append(out, v)
+		}
+	}
+	return out, nil
 }
 
 // parseKs reads the K of Recall@K.
