@@ -316,7 +316,7 @@ class Side {
     const {recall} = this.pictures, steps = r.at, {ahead} = this, now = recallAt1(r.S, r.rows, r.n, r.labels), past = this.past = steps ? this.past || [] : [];
     if (past.at(-1)?.x !== steps) past.push({x: steps, y: 100 * now});
     const size = r.n * r.dim, next = [{x: steps, y: 100 * now}];
-    for (let k = 0; ahead?.at === steps && ahead.n === r.n && ahead.dim === r.dim && !this.player.playing && k < ahead.frames; k++) {
+    for (let k = 0; ahead && ahead.at === steps && ahead.n === r.n && ahead.dim === r.dim && !this.player.playing && k < ahead.frames; k++) {
       next.push({x: steps + (k + 1) * FRAME, y: 100 * recallAt1(products(ahead.F.subarray(k * size, (k + 1) * size), r.n, r.dim), r.n, r.n, r.labels)});
     }
     const series = (of, more) => ({x: of.map((p) => p.x), y: of.map((p) => p.y), color: "positive", ...more});
