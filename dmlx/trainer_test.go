@@ -54,7 +54,8 @@ func ExampleSurgery_trainer() {
 	// step 100: mean S_an -0.01
 }
 
-// What a user hands over by mistake is an error that says what would be right, and a part with a name and no function does not become another.
+// What a user hands over by mistake is an error that says what would be right, and a part with a name and no function
+// does not become another.
 func TestSurgeryBadInput(t *testing.T) {
 	b, err := backend.Go()
 	if err != nil {

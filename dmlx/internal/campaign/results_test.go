@@ -52,8 +52,8 @@ func (t *try) rowsOf(dir, what string, n, classes int) (path string) {
 
 // embedTo is the command that embeds a folder of images.
 func embedTo(images, out string) []string {
-	return []string{"embed", "--images", images, "--arch", "small", "--weights", "pretrained", "--features", "gap", "--out",
-		out}
+	return []string{"embed", "--images", images, "--arch", "small", "--weights", "pretrained", "--features", "gap",
+		"--out", out}
 }
 
 // photograph is the first of the images.

@@ -122,8 +122,9 @@ func (f *featureFile) parts(ctx context.Context) iter.Seq2[[]float32, error] {
 	}
 }
 
-// write writes the rows to a file, and beside it their names and labels, as far as there are any; see [files.Together]. labels ends in .txt if it is to have the names of the classes; empty paths are those
-// beside the rows.
+// write writes the rows to a file, and beside it their names and labels, as far as there are any; see
+// [files.Together]. labels ends in .txt if it is to have the names of the classes; empty paths are those beside the
+// rows.
 func (f *featureFile) write(ctx context.Context, a *cli.App, out, names, labels string) error {
 	beside := []string{files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)}
 	names, labels = cmp.Or(names, beside[0]), cmp.Or(labels, beside[1])
