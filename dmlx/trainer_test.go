@@ -18,8 +18,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
-// A model is trained by a rule in GoMLX's own trainer. The loss's gradient is the rule's; a constant beside it, here the
-// mean similarity of the mined negatives, gives it a value to watch.
+// A model is trained by a rule in GoMLX's own trainer. The loss's gradient is the rule's; a constant beside it, here
+// the mean similarity of the mined negatives, gives it a value to watch.
 func ExampleSurgery_trainer() {
 	b, err := backend.Go()
 	if err != nil {
