@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,8 +32,7 @@ func Frame(state string) (string, error) {
 		return "", err
 	}
 	p.Files["main.wasm.gz"], p.Files["worker.js"] = nil, nil
-	trains := func(view string) bool { return strings.Contains(state, "view="+view) }
-	if !slices.ContainsFunc([]string{"bench", "learn", "race"}, trains) {
+	if !strings.Contains(state, "view=bench") && !strings.Contains(state, "view=learn") {
 		p.Files["features.gz"], p.Files["cars.png"] = nil, nil // Nothing else trains on them.
 	}
 	file, err := p.SingleFile()
