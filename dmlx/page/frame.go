@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,8 @@ func Frame(state string) (string, error) {
 		return "", err
 	}
 	p.Files["main.wasm.gz"], p.Files["worker.js"] = nil, nil
-	if !strings.Contains(state, "view=bench") && !strings.Contains(state, "view=learn") {
+	trains := func(view string) bool { return strings.Contains(state, "view="+view) }
+	if !slices.ContainsFunc([]string{"bench", "learn", "race"}, trains) {
 		p.Files["features.gz"], p.Files["cars.png"] = nil, nil // Nothing else trains on them.
 	}
 	file, err := p.SingleFile()

@@ -7,6 +7,7 @@ import functools
 import http.server
 import json
 import os
+import statistics
 import struct
 import sys
 import threading
@@ -116,7 +117,7 @@ def formulas(page):
     until(page, "() => Bench.a.formulas.faults.triplet.textContent === ' '.repeat(11) + '▲no variable Spa; did you mean Sap?'", "a fault is not under its character")
     typed.fill("log(Sap-0.9)")
     until(page, "() => /not finite/.test(Bench.a.problemLine.textContent) && /T is NaN/.test(Bench.a.formulas.remarks.textContent)", "weights that are not finite are not said")
-    until(page, "() => [...document.querySelectorAll('#bench .card.stale')].filter((c) => c.offsetParent).length === 3", "the diagram does not show where weights are not finite")
+    until(page, "() => [...document.querySelectorAll('#bench .card.stale')].filter((c) => c.offsetParent).length === 4", "the diagram does not show where weights are not finite")
     example = "cos/[1, 1]/[pow(sigmoid(k*(San-Sap)), g), k=4, g=2]"
     side.locator("select[name=example]").select_option(example)
     until(page, f"() => Bench.a.name === {json.dumps(example)} && /^No loss|^The loss/.test(Bench.a.formulas.remarks.textContent)", "an example is not drawn")
@@ -148,12 +149,12 @@ def controls(page):
     field.fill("cos/lin/cir?tau=4")
     field.press("Enter")
     until(page, "() => Bench.a.name === 'cos/lin/cir?tau=4'", "a typed name is not read")
-    off = page.evaluate("() => [...document.querySelectorAll('#bench .side')][0].querySelectorAll('input[type=range]:disabled').length")
-    assert off == 4, f"{off} parameters are off for cos/lin/cir; want 4"
+    off = page.evaluate("() => [...document.querySelectorAll('#bench .side')][0].querySelectorAll('.dials > .slider[hidden]').length")
+    assert off == 4, f"{off} parameters are folded for cos/lin/cir; want 4"
     field.fill("cos/much/cir")
     field.press("Enter")
     until(page, "() => document.querySelector('#bench .side .problem').textContent.includes('much')", "a bad name has no message")
-    assert page.locator("#bench .card.stale:visible").count() == 4, "the pictures of the rule before look like those of the bad name"
+    assert page.locator("#bench .card.stale:visible").count() == 5, "the pictures of the rule before look like those of the bad name"
     field.fill("cos/lin/cir?tau=4")
     field.press("Enter")
     until(page, "() => !document.querySelector('#bench .side .problem').textContent", "the message stays")
@@ -211,7 +212,7 @@ def linked(page):
                              "Boolean(p.circle.echo), l.points.length, l.cells.length, l.triplets.length]; }")
 
     def point(kind, place):
-        view = page.locator(f"#bench .cards > .card:nth-child({2 * ['diagram', 'circle', 'matrix', 'swarm'].index(kind) + 1}) canvas")
+        view = page.locator(f"#bench .cards > .{kind} canvas").first
         view.scroll_into_view_if_needed()
         x, y = page.evaluate(f"() => {{ const v = Bench.a.views.{kind}, p = v.picture, f = p.frame(v.width, v.height), t = Bench.a.result.triplets; "
                              f"const [x, y] = (() => {{ {place} }})(); return [x * v.scale, y * v.scale]; }}")
@@ -228,7 +229,7 @@ def linked(page):
     assert one and one[:3] == [True, True, True] and one[3] == 3, f"a point lights {one}"
     page.mouse.move(5, 5)
     assert lit() is None, "light stays without a pointer"
-    matrix = page.locator("#bench .cards > .card:nth-child(5) canvas")
+    matrix = page.locator("#bench .cards > .matrix canvas").first
     matrix.focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
@@ -265,12 +266,12 @@ def flow(page):
     lengths = page.evaluate("() => { const p = Bench.a.player, d = p.start.dim; return [...Array(p.start.n).keys()].map((i) => Math.hypot(...p.F.slice(i * d, (i + 1) * d))); }")
     assert all(abs(x - 1) < 1e-4 for x in lengths), "points leave the sphere"
     page.get_by_role("button", name="Compare two").click()
-    until(page, "() => Bench.b.result && [...document.querySelectorAll('#bench .card')].filter((c) => c.offsetParent).length === 11", "no second rule beside the first")
+    until(page, "() => Bench.b.result && [...document.querySelectorAll('#bench .card')].filter((c) => c.offsetParent).length === 13", "no second rule beside the first")
     assert page.evaluate("() => Bench.a.player.steps") == 0, "two rules do not start together"
     page.get_by_role("button", name="Play", exact=True).last.click()
     until(page, "() => Bench.a.player.steps > 10 && Bench.b.player.steps > 10", "two flows do not move")
     page.get_by_role("button", name="Pause", exact=True).last.click()
-    page.get_by_role("button", name="Restart", exact=True).last.click()
+    page.get_by_role("group", name="Flow").get_by_role("button", name="Reset").click()
     until(page, "() => Bench.a.player.steps === 0", "no restart")
 
 
@@ -311,8 +312,8 @@ def link(browser, page):
 
 def saving(page):
     page.locator("#workbench").scroll_into_view_if_needed()
-    for index, kind in enumerate(["diagram", "circle", "matrix", "swarm"]):
-        card = page.locator(f"#bench .cards > .card:nth-child({2 * index + 1})")
+    for kind in ("diagram", "matrix", "swarm", "recall", "circle"):
+        card = page.locator(f"#bench .cards > .{kind}").first
         card.scroll_into_view_if_needed()
         card.locator(".view").hover()
         with page.expect_download() as got:
@@ -334,6 +335,7 @@ def copying(page):
     got = {}
     for what in ("name", "Go", "command"):
         page.locator("#bench .side").first.get_by_role("button", name=f"Copy {what}").click()
+        settle(page)
         page.wait_for_timeout(200)
         got[what] = page.evaluate("() => navigator.clipboard.readText()")
     assert got["name"] == "cos/lin/cir?tau=2" and got["Go"] == 'dmlx.ParseRule("cos/lin/cir?tau=2")' and "train" in got["command"] and "cos/lin/cir?tau=2" in got["command"], got
@@ -391,7 +393,7 @@ MOVES = """async (within) => {
     const b = e.getBoundingClientRect(), x = b.left + b.width / 2, at = (y) => document.elementFromPoint(x, y);
     return b.top >= -1 && b.bottom <= innerHeight + 1 && b.left >= -1 && x <= innerWidth && [b.top + 2, b.bottom - 2].every((y) => at(y) && (e.contains(at(y)) || e.parentElement.contains(at(y)) || e.closest('.view')?.contains(at(y))));
   };
-  const controls = [...document.querySelectorAll(within)].filter((c) => c.offsetParent && !c.disabled && !c.closest(".save") && !["Reset", "Restart"].includes(c.textContent));
+  const controls = [...document.querySelectorAll(within)].filter((c) => c.offsetParent && !c.disabled && !c.closest(".save") && c.textContent !== "Reset");
   controls.sort((x, y) => (y.type === "range") - (x.type === "range")); // A select may turn sliders off.
   for (const c of controls) {
     if (c.disabled) continue;
@@ -401,8 +403,8 @@ MOVES = """async (within) => {
     if (c.tagName === "SELECT") { c.selectedIndex = (c.selectedIndex + 1) % c.options.length; c.dispatchEvent(new Event("change", {bubbles: true})); }
     else if (c.type === "range") { c.value = Number(c.value) < (Number(c.min) + Number(c.max)) / 2 ? Number(c.max) * 0.8 : Number(c.min); for (const e of ["input", "change"]) c.dispatchEvent(new Event(e, {bubbles: true})); }
     else c.click();
-    if (["Play", "Train"].includes(is)) { await wait(400); c.click(); }
-    const own = c.closest(".card")?.querySelector("canvas"); // A card's controls are of its picture, if only the flow shows it.
+    if (["Play", "Train"].includes(is)) { for (let k = 0; k < 40 && near.every((v, i) => look(v) === before[i]); k++) await wait(50); c.click(); }
+    const own = is === "stride" ? Bench.a.views.swarm.canvas : c.closest(".card")?.querySelector("canvas"); // Only a flow or a training shows it.
     let moved = own ? [own] : [];
     for (let k = 0; k < 60 && !moved.length; k++) { await wait(50); moved = near.filter((v, i) => look(v) !== before[i]).map((v) => v.canvas); }
     if (!moved.length) { found.push([is, "moves no picture"]); continue; }
@@ -431,9 +433,9 @@ def together(browser):
         if view:  # A frame is as high as its page, and the notebook around it scrolls: its place is that of the window here.
             page.evaluate("() => { document.documentElement.style.overflow = 'auto'; }")
         page.locator("#workbench").scroll_into_view_if_needed()
-        found = page.evaluate(MOVES, "#bench .side select:not([name=alias], [name=example]), #bench .side input[type=range], #bench .cards select, #bench .cards input, #bench .cards button.action, #learn :is(select, input, button.action)")
+        found = page.evaluate(MOVES, "#bench .side select:not([name=alias], [name=example]), #bench .side input[type=range], #bench .cards select, #bench .cards input, #bench .bar > :not(.data) :is(input, button.action), #learn :is(select, input, button.action)")
         page.evaluate("() => { Bench.batchFold.open = true; }")
-        found += page.evaluate(MOVES, "#bench .batch select, #bench .batch > .rule input[type=range]")
+        found += page.evaluate(MOVES, "#bench .batch select, #bench .batch > .dials input[type=range]")
         told[f"{width} × {height}{view}"] = len(found)
         worst += [f"{width}{view}: {name} {problem}" for name, problem in found if problem]
         if not view and width != 880:
@@ -450,6 +452,185 @@ def together(browser):
         page.context.close()
     assert not worst, "; ".join(worst)
     return f"controls: {told}"
+
+
+def race(browser):
+    """Heads learn by four directions from one start and the same batches."""
+    page = open_page(browser, base)
+    page.evaluate("() => document.getElementById('race').scrollIntoView({behavior: 'instant'})")
+    start, step, again = (page.locator("#race").get_by_role("button", name=name, exact=True) for name in ("Start", "Step", "Reset"))
+    start.focus()
+    page.keyboard.press("Enter")
+    until(page, "() => Race.runs().every((r) => r.recall.length)", "no recall of the start")
+    began = time.monotonic()
+    until(page, "() => Race.runs().every((r) => r.at >= 100)", "no 100 steps of four", timeout=60000)
+    notes["steps of each of four heads and their recall, steps/s"] = round(100 / (time.monotonic() - began), 1)
+    page.locator("#race").get_by_role("button", name="Pause", exact=True).click()
+    settle(page)
+    runs = page.evaluate("() => Race.runs().map((r) => ({of: r.subject.rule, gain: r.recall.at(-1) - 100 * Trainer.about.recall, crowded: r.crowded, n: r.triplets.count}))")
+    cos, euc, cos_orth, euc_orth = (r["crowded"] for r in runs)
+    assert all(r["n"] == 960 and r["gain"] >= 5 for r in runs), f"100 steps gain too little: {runs}"
+    assert euc > cos and euc_orth > cos_orth, f"the Euclidean directions do not crowd: {runs}"
+    drawn = page.evaluate("() => Race.diagrams.map((d) => [d.view.svg().split('<circle').length - 1, d.line.textContent])")
+    assert all(n >= 960 and f"{round(r['crowded'])} % crowded" in line for (n, line), r in zip(drawn, runs)), drawn
+    bits = []
+    for _ in range(2):
+        again.click()
+        assert page.evaluate("() => Race.runs().map((r) => r.at)") == [0] * 4 and page.evaluate("() => Race.heats.length") == 1, "Reset keeps something"
+        for _ in range(3):
+            step.click()
+        until(page, "() => Race.runs().every((r) => r.at === 3)", "no three single steps")
+        bits.append(page.evaluate("() => Race.runs().map((r) => [...r.weight, ...r.bias])"))
+    assert bits[0] == bits[1] and bits[0][0] != bits[0][1], "the same start and batches give other bits, or two directions the same ones"
+    page.locator("#race select[name=race-pair]").select_option("lin")
+    page.evaluate("() => { Race.finish = 20; }")
+    start.click()
+    until(page, "() => Race.ended.length === 3 && !Race.playing", "no end of three seeds", timeout=60000)
+    recalls = dict(zip(("cos", "euc", "cos-orth", "euc-orth"), page.evaluate("() => Race.lanes.map((_, k) => Race.heats.map((h) => h[k].recall.at(-1)))")))
+    assert page.evaluate("() => Race.heats.flat().every((r) => r.subject.rule.endsWith('/lin/con'))")
+    said = page.locator("#race > .readout").inner_text()
+    best = max(recalls, key=lambda name: statistics.mean(recalls[name]))
+    for name, values in recalls.items():
+        by = [v - w for v, w in zip(recalls[best], values)]
+        wide = 4.303 * statistics.stdev(by) / 3 ** 0.5
+        told = page.evaluate("([m, s]) => `${number(m, 1)} ± ${number(s, 1)} %`", [statistics.mean(values), statistics.stdev(values)])
+        assert f" {name} {told}" in said.split("Recall@1:")[1], (name, told, said)
+        if name != best:
+            assert f"points ahead of {name}: {'beyond' if statistics.mean(by) > wide else 'within'} the noise" in said, said
+    lines = page.evaluate("() => Race.curves.series.map((s) => [s.name || '', s.width])")
+    assert len(lines) == 17 and len([1 for name, width in lines if not name and width < 1]) == 12, f"curves: {lines}"
+    for width, theme in ((1366, "light"), (390, "light"), (390, "dark"), (1366, "dark")):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=theme)
+        page.evaluate("() => document.querySelector('#race .controls').scrollIntoView({behavior: 'instant'})")
+        page.wait_for_timeout(200)
+        beyond = page.evaluate("() => [...document.querySelectorAll('#race :is(canvas, button, select, input, p)')].filter((e) => e.getBoundingClientRect().right > innerWidth || !e.getClientRects().length && e.textContent).length")
+        assert beyond == 0 and page.evaluate("() => document.documentElement.scrollWidth") <= width, f"{beyond} parts of the race are beyond {width} pixels"
+        if shots:
+            page.screenshot(path=os.path.join(shots, f"race-{width}-{theme}.png"))
+    page.context.close()
+
+
+LOOKS = "() => KINDS.slice(0, 4).map((k) => Bench.a.views[k].canvas.toDataURL())"
+
+
+def one_screen(browser):
+    """From a rule to its recall without scrolling; a strip on a phone; τ and a picture that it moves at 200 %."""
+    for theme in ("light", "dark"):
+        page = open_page(browser, base + "#a=cos/lin/cir?tau=4", viewport={"width": 1366, "height": 768}, color_scheme=theme)
+        page.evaluate("() => { for (const d of document.querySelectorAll('#bench details')) d.open = false; document.getElementById('bench').scrollIntoView({behavior: 'instant'}); }")
+        until(page, "() => Bench.a.ahead && Bench.a.numbers.arrows", "no recall of what is ahead")
+        out = page.evaluate("""() => {
+            const parts = [...document.querySelectorAll("#bench :is(h2, .flow, .data summary, .side > .dials, .equation)"), ...Bench.a.cards.slice(0, 4)].filter((e) => e.offsetParent), top = document.querySelector(".top").getBoundingClientRect().bottom;
+            const boxes = Bench.a.cards.slice(0, 4).map((c) => c.getBoundingClientRect());
+            return {seen: parts.length, cut: parts.filter((e) => { const b = e.getBoundingClientRect(); return b.top < top - 1 || b.bottom > innerHeight || b.right > innerWidth; }).map((e) => e.className || e.textContent),
+                row: boxes.every((b, i) => !i || (b.top === boxes[0].top && b.height === boxes[0].height && b.left > boxes[i - 1].right)), heads: Bench.a.headings.slice(0, 4).map((h) => h.textContent), bottom: Math.round(boxes[0].bottom)};
+        }""")
+        assert out["seen"] == 10 and not out["cut"] and out["row"] and out["heads"] == ["Weight map", "Gradient matrix M", "Steps on the sphere", "Recall@1"], out
+        for name, value in (("direction", "euc-orth"), ("pair", "sig-ms"), ("triplet", "con"), ("mask", "sc1")):
+            before = page.evaluate(LOOKS)
+            page.locator(f"#bench .side select[name={name}]").first.select_option(value)
+            for _ in range(40):
+                page.wait_for_timeout(100)
+                same = [kind for kind, x, y in zip(("map", "M", "sphere", "recall"), before, page.evaluate(LOOKS)) if x == y]
+                if not same:
+                    break
+            assert not same, f"{name} {value} leaves {same}"
+        place = "() => { const v = Bench.a.views.diagram, p = v.picture, f = p.frame(v.width, v.height), t = Bench.a.result.triplets, b = v.canvas.getBoundingClientRect(); " \
+                "return [b.left + f.px(Math.max(t.sap[0], 0)) * v.scale, b.top + f.py(Math.max(t.san[0], 0)) * v.scale]; }"
+        drawn = """() => [...document.querySelectorAll("#bench .paths path")].map((p) => { const m = p.getScreenCTM(), n = p.getTotalLength(); return [0, n].flatMap((at) => { const q = p.getPointAtLength(at).matrixTransform(m); return [q.x, q.y]; }); })"""
+        x, y = page.evaluate(place)
+        page.mouse.move(x, y)
+        lines = page.evaluate(drawn)
+        k = page.evaluate("() => Bench.a.pictures.matrix.lit.first")
+        x, y = page.evaluate(place.replace("[0]", f"[{k}]"))
+        assert len(lines) == 8 and sum(abs(l[0] - x) + abs(l[1] - y) < 1.5 for l in lines) == 4, f"a triplet at {x}, {y} has the paths {lines}"
+        ends = page.evaluate("""() => { const s = Bench.a, t = s.result.triplets, k = s.pictures.matrix.lit.first, [a, p] = [t.anchor[k], t.positive[k]], m = s.views.matrix, f = m.picture.frame(m.width, m.height), w = s.views.swarm,
+            at = (v, q) => { const b = v.canvas.getBoundingClientRect(); return [b.left + q[0] * v.scale, b.top + q[1] * v.scale]; };
+            return [at(m, [f.x + (p + 0.5) * f.cell, f.y + (a + 0.5) * f.cell]), at(w, w.picture.place(w.picture.F, a, w.picture.frame(w.width, w.height)))].flat(); }""")
+        assert any(abs(l[2] - ends[0]) + abs(l[3] - ends[1]) < 1.5 for l in lines), f"no path from the triplet to its entry of M at {ends[:2]}: {lines}"
+        assert any(sum(abs(u - v) for u, v in zip(l, ends)) < 3 for l in lines), f"no path from an entry of M to the step that it makes at {ends}: {lines}"
+        page.mouse.move(5, 5)
+        assert not page.evaluate(drawn), "paths stay"
+        page.locator("#bench .cards > .diagram canvas").first.focus()
+        page.keyboard.press("ArrowRight")
+        assert len(page.evaluate(drawn)) == 8, "keys draw no path"
+        if shots:
+            page.screenshot(path=os.path.join(shots, f"screen-1366-{theme}.png"))
+        page.context.close()
+    page = open_page(browser, base + "#a=cos/lin/cir?tau=4", viewport={"width": 390, "height": 844})
+    page.evaluate("() => { for (const d of document.querySelectorAll('#bench details')) d.open = false; document.getElementById('bench').scrollIntoView({behavior: 'instant'}); scrollBy({top: 150, behavior: 'instant'}); Bench.cards.scrollLeft = 260; }")
+    page.wait_for_timeout(900)
+    strip = page.evaluate("""() => { const box = (e) => e.getBoundingClientRect(), dials = box(Bench.a.ruleControls), left = box(Bench.cards).left;
+        return {tops: new Set(Bench.a.cards.slice(0, 4).map((c) => box(c).top)).size, snapped: Math.min(...Bench.a.cards.map((c) => Math.abs(box(c).left - left))), moved: Bench.cards.scrollLeft,
+            chips: dials.top >= box(document.querySelector(".top")).bottom - 2 && dials.bottom <= box(Bench.a.cards[0]).top + 8, bottom: box(Bench.cards).bottom <= innerHeight}; }""")
+    assert strip["tops"] == 1 and strip["snapped"] < 1.5 and strip["moved"] > 50 and strip["chips"] and strip["bottom"], f"the strip at 390 pixels: {strip}"
+    page.context.close()
+    page = open_page(browser, base + "#a=cos/lin/cir?tau=4", viewport={"width": 683, "height": 384}, device_scale_factor=2)
+    page.evaluate("() => { for (const d of document.querySelectorAll('#bench details')) d.open = false; Bench.cards.scrollIntoView({behavior: 'instant'}); }")
+    page.wait_for_timeout(600)
+    inside = """() => ["#bench input[name=tau]", "#bench .cards canvas"].map((s) => { const b = document.querySelector(s).getBoundingClientRect(); return b.width > 0 && b.top >= 0 && b.bottom <= innerHeight && b.right <= innerWidth; })"""
+    assert page.evaluate(inside) == [True, True], f"τ and the weight map at 200 %: {page.evaluate(inside)}"
+    before = page.evaluate(LOOKS)[0]
+    page.locator("#bench input[name=tau]").first.fill("9")
+    until(page, "() => Bench.a.name.includes('tau=9')", "τ has no effect")
+    assert page.evaluate(LOOKS)[0] != before and page.evaluate(inside) == [True, True], "τ moves nothing in view at 200 %"
+    page.context.close()
+    return f"the row of pictures ends at {out['bottom']} of 768 pixels"
+
+
+def npy(values, dtype, shape):
+    head = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    head += b" " * (63 - (len(head) + 10) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}{ {'<f4': 'f', '<i8': 'q'}[dtype]}", *values)
+
+
+def own_data(browser):
+    page = open_page(browser, base + "#a=cos/lin/cir?tau=4", color_scheme="dark")
+    panel, files = page.locator("#bench .own"), page.locator("#bench .own input[type=file]")
+    assert panel.locator("summary").inner_text() == "Your data" and "256 rows" in panel.inner_text() and "4 MiB" in panel.inner_text()
+
+    def give(*named):
+        files.set_input_files([{"name": name, "mimeType": "text/csv", "buffer": content if isinstance(content, bytes) else content.encode()} for name, content in named])
+
+    def refused(want, *named):
+        give(*named)
+        until(page, "() => document.querySelector('#bench .own .problem').textContent", f"{named[0][0]} has no message")
+        said = panel.locator(".problem").inner_text()
+        assert want in said, f"{named[0][0]}: {said}"
+
+    good = "id,label,x,y,z\n" + "".join(f"p{i},{'ab'[i % 2]},{1 + i % 3},{(i * 7) % 5 - 2},{0.5 * i - 1}\n" for i in range(8))
+    give(("good.csv", good))
+    until(page, "() => Bench.own && Bench.a.result.n === 8 && Bench.a.result.dim === 3 && Bench.a.result.labels.join('') === '00001111'", "a CSV file is not shown, class by class")
+    until(page, "() => Bench.a.pictures.diagram.triplets.count > 0 && Bench.a.pictures.matrix.n === 8 && Bench.a.pictures.swarm.n === 8 && /^Of 8 points/.test(Bench.a.lines.recall.textContent)", "a picture does not show it")
+    right = page.evaluate("""() => { const {f, n, dim, labels} = Bench.a.result; let right = 0;
+        for (let i = 0; i < n; i++) { const s = (j) => [...Array(dim).keys()].reduce((sum, d) => sum + f[i * dim + d] * f[j * dim + d], 0); right += labels[[...Array(n).keys()].filter((j) => j !== i).sort((x, y) => s(y) - s(x))[0]] === labels[i]; }
+        return Math.round(100 * right / n); }""")
+    assert f"{right} % at the start" in page.evaluate("() => Bench.a.lines.recall.textContent"), "the recall is not that of the points"
+    for _ in range(3):
+        page.get_by_role("group", name="Flow").get_by_role("button", name="Step").click()
+    until(page, "() => /at the start, \\d+ % at step 3/.test(Bench.a.lines.recall.textContent)", "no recall before and after the flow")
+    refused("bad.csv, line 4: value 2 is “much”; want a number", ("bad.csv", good.replace("p2,a,3,2", "p2,a,3,much")))
+    assert page.evaluate("() => Bench.own.n") == 8, "a bad file takes away what was there"
+    refused("short.csv, line 3: 2 values; want 3", ("short.csv", "id,label,x,y,z\n1,a,1,2,3\n2,b,1,2\n"))
+    refused("large.csv: 5 MiB; want at most 4", ("large.csv", b"1" * (5 << 20)))
+    refused("300 rows; want 2 to 256", ("many.csv", "".join(f"{i},{i % 3},1,{i}\n" for i in range(300))))
+    refused("one.csv: 0 rows".split(": ")[1], ("one.csv", ""))
+    refused("neither .csv nor .npy", ("picture.png", "png"))
+    points = npy([float((5 * i) % 7 - 2) or 1.0 for i in range(24)], "<f4", (6, 4))
+    refused("e.npy: no labels", ("e.npy", points))
+    refused("l.npy: 5 labels; want 6", ("e.npy", points), ("l.npy", npy([0, 0, 0, 1, 1], "<i8", "(5,)")))
+    refused("e.npy: it ends early", ("e.npy", points[:-4]), ("l.npy", npy([0, 0, 0, 1, 1, 1], "<i8", "(6,)")))
+    give(("e.npy", points), ("l.npy", npy([0, 0, 0, 1, 1, 1], "<i8", "(6,)")))
+    until(page, "() => Bench.own.n === 6 && Bench.a.result.n === 6 && Bench.a.result.dim === 4 && !document.querySelector('#bench .own .problem').textContent", ".npy files are not shown")
+    page.get_by_role("button", name="Back to the sample").click()
+    until(page, "() => !Bench.own && Bench.a.result.n === 32", "no way back to the sample")
+    with page.expect_download() as got:
+        panel.get_by_role("button", name="Download a sample").click()
+    with open(got.value.path()) as f:
+        give((got.value.suggested_filename, f.read()))
+    until(page, "() => Bench.own?.n === 32 && Bench.own.dim === 3 && Bench.own.names.length === 8 && Bench.a.result.n === 32", "the sample is not what is read")
+    page.context.close()
 
 
 def learning(browser):
@@ -472,6 +653,7 @@ def learning(browser):
     assert all(text in line for text in ("A: cos/lin/cir?tau=4", "B: cos/con/con", "at the start")), line
     assert page.evaluate("() => { const [x, y] = [Bench.a.learn, Bench.b.learn]; return x.recall[0] === y.recall[0] && x.recall.at(-1) !== y.recall.at(-1) && y.recall.at(-1) > y.recall[0]; }")
     page.locator("#bench .side").first.locator(".open").click()
+    train.scroll_into_view_if_needed()  # The parts of the rule stay at the top of the window.
     page.locator("#bench .side").first.locator("input[name=tau]").fill("9")
     until(page, "() => Bench.a.learn.by.includes('tau=9')", "the slider has no effect while it trains")
     assert "rule changed at step" in page.evaluate("() => Bench.a.learn.line.textContent")
@@ -584,12 +766,14 @@ def frames(page):
         page.goto(base + f"#view={view}")
         page.wait_for_selector("body[data-ready]")
         assert page.locator("#bench").is_visible() and not page.locator("#try").is_visible(), f"view={view} leaves something out"
-    for view in ("bench", "step6"):
+    for view in ("bench", "step6", "race"):
         page.goto("about:blank")
         page.goto(base + f"#view={view}&a=cos/lin/cir")
         page.wait_for_selector("body[data-ready]")
         shown = page.evaluate("() => [...document.querySelectorAll('main > section')].filter((s) => s.offsetParent).map((s) => s.id)")
         assert shown == [view], shown
+    page.get_by_role("button", name="Step", exact=True).click()
+    until(page, "() => Race.runs().every((r) => r.at === 1)", "no race by itself")
     curve = {"question": "Draw", "x": [0, 0.5, 1], "answers": [{"name": "lin", "y": [1, 0.5, 0]}]}
     page.goto("about:blank")
     page.goto(base + "#view=guess&guess=" + urllib.parse.quote(json.dumps(curve)))
@@ -709,7 +893,7 @@ with sync_playwright() as p:
     notes["ready, s"] = round(time.monotonic() - began, 2)
     checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
               ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("saving", lambda: saving(first)),
-              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("learning", lambda: learning(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
+              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("one screen", lambda: one_screen(browser)), ("your data", lambda: own_data(browser)), ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
               ("frames", lambda: frames(first)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
     if single:
         checks.append(("single file", lambda: alone(browser)))

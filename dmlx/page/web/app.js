@@ -18,7 +18,7 @@
     apply(on);
   });
 
-  // A frame shows one part: #view=bench, #view=learn, which is the workbench's training alone, #view=step3, or #view=guess. A frame without an address has it in <body data-state="#view=bench&a=…">.
+  // A frame shows one part: #view=bench, #view=learn, which is the workbench's training alone, #view=step3, #view=race, or #view=guess. A frame without an address has it in <body data-state="#view=bench&a=…">.
   const state = location.hash || document.body.dataset.state || "";
   const part = /[#&]view=(\w+)/.exec(state)?.[1], bench = ["bench", "learn"].includes(part), shown = part && document.querySelector(`main > section#${bench ? "bench" : part}`);
   if (shown) {
@@ -55,6 +55,7 @@
       await Bench.begin(engine, about, state);
       Learn.begin(engine);
     }
+    if (!shown || part === "race") Race.begin(engine, about);
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
       document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
     }

@@ -1,7 +1,9 @@
 "use strict";
-// The workbench: one or two rules or losses, a batch, and four pictures of each.
+// The workbench: one or two rules or losses, a batch, and for each a row of four pictures, from cause to effect, and a triplet on the circle.
 
-const KINDS = ["diagram", "circle", "matrix", "swarm"];
+const KINDS = ["diagram", "matrix", "swarm", "recall", "circle"];
+const HEADINGS = {diagram: "Weight map", matrix: "Gradient matrix M", swarm: "Steps on the sphere", recall: "Recall@1", circle: "A lone triplet"};
+const FRAME = 5; // Steps between two points of the recall that is computed ahead.
 // What the diagram can show: its title, its color scale, and its name in a select.
 const SHOWN = {
   pull: ["T·P_{+}, the pull", "pull", "pull T·P₊"], push: ["T·P_{−}, the push", "push", "push T·P₋"], weight: ["T, the triplet weight", "weight", "weight T"],
@@ -11,6 +13,33 @@ const SAMPLE = {classes: 8, images: 4, dim: 3, noise: 0.7, seed: 1};
 
 // subscripts turns S_ap into S_{ap}.
 const subscripts = (text) => text.replace(/_([a-z]+)/g, "_{$1}");
+
+// written turns a formula as it is typed into the paper's symbols.
+const GREEK = {tau: "τ", alpha: "α", beta: "β", lambda: "λ", epsilon: "ε"};
+const written = (text) => text.replace(/\b([SDR])(ap|an)\b/g, "$1_{$2}").replace(/pow\(([^(),]+), *([\d.]+)\)/g, "$1^{$2}").replace(/\b(tau|alpha|beta|lambda|epsilon)\b/g, (name) => GREEK[name])
+  .replace(/ *\* */g, "·").replace(/-/g, "−");
+
+// recallAt1 is the share of the first n rows of similarities [·, rows] whose nearest other one has the same label.
+function recallAt1(S, rows, n, labels) {
+  let right = 0;
+  for (let i = 0; i < n; i++) {
+    let best = -1;
+    for (let j = 0; j < n; j++) if (j !== i && (best < 0 || S[i * rows + j] > S[i * rows + best])) best = j;
+    if (best >= 0 && labels[best] === labels[i]) right++;
+  }
+  return right / n;
+}
+
+// products are the inner products of the rows of F [n, dim] with each other.
+function products(F, n, dim) {
+  const S = new Float32Array(n * n);
+  for (let i = 0; i < n; i++) for (let j = 0; j <= i; j++) {
+    let s = 0;
+    for (let d = 0; d < dim; d++) s += F[i * dim + d] * F[j * dim + d];
+    S[i * n + j] = S[j * n + i] = s;
+  }
+  return S;
+}
 
 // Side is one rule or loss with its controls, numbers and pictures.
 class Side {
@@ -48,18 +77,19 @@ class Side {
       return c.root;
     });
     this.formulas = new Formulas(this, about.examples);
-    this.ruleControls = el("div.rule", {}, named.root, ...Object.values(this.parts).map((c) => c.root), ...Object.values(this.sliders).map((s) => s.root), this.formulas.root,
-      el("details", {}, el("summary", {}, "What these parts do"), this.help), el("details", {}, el("summary", {}, "Conventions"), ...checks));
+    this.equation = el("p.equation");
+    this.ruleControls = el("div.dials", {}, ...Object.values(this.parts).map((c) => c.root), ...Object.values(this.sliders).map((s) => s.root));
+    this.ruleFolds = [this.formulas.root, el("details", {}, el("summary", {}, "What these parts do"), this.help), el("details", {}, el("summary", {}, "Conventions"), ...checks)];
     this.lossChoice = choice({label: "loss", name: "loss", value: this.loss.name, options: about.losses.map((l) => [l.name, l.title]), on: (v) => { this.setLoss(v, {}); this.changed(); }});
-    this.lossParameters = el("div.rule");
-    this.lossAbout = el("p.about");
-    this.lossControls = el("div.rule", {hidden: true}, this.lossChoice.root, this.lossParameters, this.lossAbout);
+    this.lossParameters = el("div.numbers");
+    this.lossControls = el("div.dials", {hidden: true}, this.lossChoice.root, this.lossParameters);
     this.problemLine = el("p.problem", {role: "alert"});
     this.copies = {};
     const copies = [["name", "Copy name"], ["literal", "Copy Go"], ["command", "Copy command"], ["pytorch", "Copy PyTorch"], ["jax", "Copy JAX"], ["latex", "Copy LaTeX"]].map(([key, text]) =>
       this.copies[key] = button(text, (e) => this.copyPart(key, e.currentTarget)));
-    this.root = el("section.side", {"aria-label": this.letter === "a" ? "Rule or loss" : "Rule or loss to compare with"}, this.heading, el("div.name", {}, this.input),
-      this.ruleControls, this.lossControls, el("details", {}, el("summary", {}, "Copy"), el("div.buttons", {}, ...copies)), this.problemLine);
+    this.root = el("section.side", {"aria-label": this.letter === "a" ? "Rule or loss" : "Rule or loss to compare with"},
+      el("div.head", {}, this.heading, el("div.name", {}, this.input), named.root), this.ruleControls, this.lossControls,
+      el("div.folds", {}, this.equation, ...this.ruleFolds, el("details", {}, el("summary", {}, "Copy"), el("div.buttons", {}, ...copies))), this.problemLine);
     this.setLoss(this.loss.name, {});
   }
 
@@ -72,6 +102,7 @@ class Side {
   showKind() {
     this.ruleControls.hidden = this.kind !== "rule";
     this.lossControls.hidden = this.kind !== "loss";
+    for (const fold of this.ruleFolds) fold.hidden = this.kind !== "rule";
     for (const radio of this.heading.querySelectorAll("input")) radio.checked = radio.value === this.kind;
   }
 
@@ -86,7 +117,7 @@ class Side {
       return slider({label: p.name, name: p.name, help: p.want && `${p.name}: ${p.want}`, min: p.min, max: p.max, step: p.step, value,
         on: (v) => { this.loss.parameters[p.name] = v; this.changed(true); }, settle: () => this.changed()}).root;
     }));
-    this.lossAbout.replaceChildren("L = ", symbol(subscripts(about.formula)), ".", el("br"), `${about.source}.`);
+    this.lossAbout = [symbol(subscripts(`L = ${about.formula}. ${about.source}.`))];
   }
 
   get subject() { return this.kind === "rule" ? {rule: this.rule} : {loss: this.loss}; }
@@ -122,10 +153,10 @@ class Side {
   // changed asks for new numbers. While a slider moves, the color scales stay.
   changed(moving = false) {
     this.version++;
-    if (!moving) { this.range = this.arrow = 0; this.levels = null; }
+    if (!moving) { this.range = this.arrow = this.push = 0; this.levels = null; }
     if (this.kind === "rule") {
       const chosen = chosenParts(this.bench.about, this.rule);
-      for (const [name, s] of Object.entries(this.sliders)) s.enable(chosen.some((p) => p.uses.includes(name)));
+      for (const [name, s] of Object.entries(this.sliders)) s.root.hidden = !chosen.some((p) => p.uses.includes(name));
       this.help.replaceChildren(...chosen.flatMap((p) => [el("dt", {}, p.name), el("dd", {}, symbol(subscripts(p.help)))]));
     }
     this.player.change(structuredClone(this.subject), this.bench.state.rate);
@@ -141,6 +172,18 @@ class Side {
 
   arrowsLater = later(180, () => this.update("arrows"));
 
+  // foresee asks how the flow goes on, once the rule, the points and the rate rest.
+  foresee = later(450, async () => {
+    const {engine, state} = this.bench, at = this.player.steps;
+    if (this.player.playing || (this.letter === "b" && !state.compare)) return;
+    const frames = Math.min(30, Math.floor(30 * (64 / this.result?.n || 0) ** 2 / (this.kind === "loss" ? 3 : 1) * Math.min(1, 64 / (this.result?.dim || 1)))); // Some 0.3 s.
+    const got = frames > 2 && await engine.latest(`ahead${this.letter}`, "flow", {...this.subject, ...this.batch, rate: state.rate, frames, steps: FRAME}).catch(() => null);
+    if (!got || !this.result) return;
+    this.ahead = Object.assign(got, {at});
+    this.recalls(this.result);
+    this.views.recall.draw();
+  });
+
   // A loss takes long for each point of its diagram, and has jumps between them. Once it rests there are more.
   finer = later(250, () => this.kind === "loss" && this.update("diagram", "fine"));
 
@@ -149,11 +192,20 @@ class Side {
       const p = await this.bench.engine.call("parse", this.subject);
       this.parsed = p;
       this.formulas.show(p);
-      if (p.kind === "rule") for (const [name, s] of Object.entries(this.sliders)) s.enable(p.uses.includes(name));
+      if (p.kind === "rule") for (const [name, s] of Object.entries(this.sliders)) s.root.hidden = !p.uses.includes(name);
+      this.equation.replaceChildren(...this.equations(p));
       for (const [key, b] of Object.entries(this.copies)) b.disabled = !p[key]; // A part of the user's own has no code here.
     } catch { this.parsed = null; }
     this.bench.remember();
   });
+
+  // equations says the gradient in the paper's symbols.
+  equations({kind, rule, formulas: f}) {
+    if (kind === "loss") return this.lossAbout;
+    const e = (of) => `e_{${of}}^{${rule.direction}}`, line = (name, text) => el("span", {}, symbol(`${name} = ${written(text)}`));
+    return [el("span", {}, symbol(`∂L/∂f_{a} = T·(P_{+} ${e("ap")} + P_{−} ${e("an")})`)), ...(f ? [line("P_{+}", f.positive), line("P_{−}", f.negative), line("T", f.triplet)] : []),
+      ...(f?.mask ? [el("span", {}, symbol(`P_{+} = 0 where ${written(f.mask)}`))] : [])];
+  }
 
   async copyPart(key, from) {
     try {
@@ -184,7 +236,10 @@ class Side {
     const want = (part) => wanted.length === 0 || wanted.includes(part), grid = {...subject, low: state.low, high: 1}, fine = wanted.includes("fine");
     if (want("diagram") && !fine) this.finer();
     const ask = {
-      batch: () => engine.latest(`batch${letter}`, "compute", {...subject, ...this.batch}).catch((error) => ({error})),
+      batch: () => {
+        const at = this.player.steps;
+        return engine.latest(`batch${letter}`, "compute", {...subject, ...this.batch}).then((r) => r && Object.assign(r, {at}), (error) => ({error}));
+      },
       lone: () => {
         const lone = triplet(state.triplet);
         if (this.kind === "loss") delete lone.triplets; // A loss finds its own.
@@ -212,6 +267,7 @@ class Side {
       this.name = batch.name;
       if (document.activeElement !== this.input) this.input.value = batch.name;
       this.show();
+      if (want("batch")) this.foresee();
       this.fail(failed?.message || lone.error?.message || diagram.error?.message || batch.onS || "", Boolean(failed));
       if (failed && !diagram.error) this.cards[KINDS.indexOf("diagram")].classList.remove("stale");
     } catch (error) {
@@ -233,7 +289,7 @@ class Side {
       diagram.range = this.common((side) => side.levels, (x, y) => [Math.min(x[0], y[0]), Math.max(x[1], y[1])]);
     }
     if (!one.error) {
-      showTriplet(circle, state.triplet, one, state.rate);
+      showTriplet(circle, state.triplet, one, 0);
       // Gradients differ in scale. As with colors, the scale of the arrows stays while a slider moves.
       this.arrow = this.arrow || roundStep(0.6 / largest(one.G.subarray(0, 6)));
       circle.length = this.common((side) => side.arrow, Math.min);
@@ -244,11 +300,30 @@ class Side {
     this.range = this.range || largest(r.M);
     Object.assign(matrix, {values: r.M, rows: r.rows, n: r.n, labels: r.labels, range: this.common((side) => side.range, Math.max), title: "M"});
     if (!this.player.playing) Object.assign(swarm, {F: r.f, n: r.n, dim: r.dim, labels: r.labels});
-    swarm.triplets = r.triplets;
+    this.push = this.push || roundStep(0.5 / largest(r.G.subarray(0, r.n * r.dim)));
+    Object.assign(swarm, {triplets: r.triplets, G: this.player.playing ? null : r.G, length: this.common((side) => side.push, Math.min)});
+    const scale = swarm.G ? `, steps × ${number(swarm.length)}` : "";
     swarm.title = r.dim === 2 ? "Embeddings on the circle" : r.dim === 3 ? "Embeddings on the sphere" : `Embeddings: main directions of ${r.dim}`;
+    swarm.title += scale;
+    this.recalls(r);
     this.bench.light();
     drawAll(...Object.values(this.views));
     this.readouts(r, one);
+  }
+
+  // recalls draws the Recall@1 of the embeddings: of the flow so far, and dashed of its next steps by this rule.
+  recalls(r) {
+    const {recall} = this.pictures, steps = r.at, {ahead} = this, now = recallAt1(r.S, r.rows, r.n, r.labels), past = this.past = steps ? this.past || [] : [];
+    if (past.at(-1)?.x !== steps) past.push({x: steps, y: 100 * now});
+    const size = r.n * r.dim, next = [{x: steps, y: 100 * now}];
+    for (let k = 0; ahead && ahead.at === steps && ahead.n === r.n && ahead.dim === r.dim && !this.player.playing && k < ahead.frames; k++) {
+      next.push({x: steps + (k + 1) * FRAME, y: 100 * recallAt1(products(ahead.F.subarray(k * size, (k + 1) * size), r.n, r.dim), r.n, r.n, r.labels)});
+    }
+    const series = (of, more) => ({x: of.map((p) => p.x), y: of.map((p) => p.y), color: "positive", ...more});
+    Object.assign(recall, {xRange: [0, Math.max(steps, next.at(-1).x, 50)], marker: steps, series: [series(past, {width: 2.6}), series(next, {dash: [4, 4], name: next.length > 1 ? "if played on" : "", width: 1.8})]});
+    const percent = (p) => `${number(p.y, 0)} %`;
+    this.say("recall", `Of ${r.n} points, the nearest other one is of their class: ${steps ? `${percent(past[0])} at the start, ${percent(next[0])} at step ${steps}` : `${percent(next[0])} at the start`}` +
+      (next.length > 1 ? `, ${percent(next.at(-1))} ${next.at(-1).x - steps} steps on` : ""));
   }
 
   // common is a scale of this side or, if two sides share theirs, of both; the other side is then drawn again if it changes.
@@ -293,13 +368,14 @@ class Side {
   lit(selection) {
     const r = this.result, s = r?.triplets;
     if (!selection || !r) return null;
+    const {ids: names, names: classes} = this.bench.own || {}, id = (i) => names?.[i] ?? i, kind = (i) => classes?.[r.labels[i]] ?? r.labels[i];
     const inside = (i) => i < r.rows, out = {points: [], cells: [], triplets: [], text: ""};
     const take = (k) => {
       const [a, p, n] = [s.anchor[k], s.positive[k], s.negative[k]];
       out.points.push(a, p, n);
       out.cells.push([a, p], [p, a], [a, n], [n, a]);
       out.triplets.push(k);
-      out.text = `triplet ${a}, ${p}, ${n}: S_{ap} ${number(s.sap[k], 2)}, S_{an} ${number(s.san[k], 2)}, P₊ ${number(s.pairPositive[k])}, P₋ ${number(s.pairNegative[k])}, T ${number(s.weight[k])}`;
+      out.text = `triplet ${id(a)}, ${id(p)}, ${id(n)}: S_{ap} ${number(s.sap[k], 2)}, S_{an} ${number(s.san[k], 2)}, P₊ ${number(s.pairPositive[k])}, P₋ ${number(s.pairNegative[k])}, T ${number(s.weight[k])}`;
     };
     if (selection.cell) {
       const [i, j] = selection.cell;
@@ -311,12 +387,12 @@ class Side {
         if ((a === i && others.includes(j)) || (a === j && others.includes(i))) out.triplets.push(k);
       }
       const value = r.M[i * r.rows + j];
-      out.text = `M[${i}, ${j}] = ${number(value)}: ${value < 0 ? `${i} moves towards ${j}` : value > 0 ? `${i} moves away from ${j}` : "no force"}; classes ${r.labels[i]} and ${r.labels[j]}`;
+      out.text = `M[${id(i)}, ${id(j)}] = ${number(value)}: ${value < 0 ? `${id(i)} moves towards ${id(j)}` : value > 0 ? `${id(i)} moves away from ${id(j)}` : "no force"}; classes ${kind(i)} and ${kind(j)}`;
     } else if (selection.members || selection.point !== undefined) {
       const [a, p, n] = selection.members || [selection.point];
       const k = s.anchor.findIndex((x, i) => x === a && i < s.count && (p === undefined || (s.positive[i] === p && s.negative[i] === n)));
       if (k >= 0) take(k);
-      else { out.points.push(...[a, p, n].filter((i) => i !== undefined && inside(i))); out.text = `embedding ${a}, class ${r.labels[a]}`; }
+      else { out.points.push(...[a, p, n].filter((i) => i !== undefined && inside(i))); out.text = `embedding ${id(a)}, class ${kind(a)}`; }
     }
     out.first = out.triplets[0];
     return out;
@@ -345,7 +421,7 @@ const Bench = {
     this.compareButton = button("Compare two", () => this.setCompare(!state.compare), {"aria-pressed": "false"});
     this.playButton = button("Play", () => this.flow(!this.a.player.playing), {class: "action main"});
     this.rate = slider({label: "rate", name: "rate", help: "Size of a step of the flow", min: 0.001, max: 0.2, step: 0.001, value: state.rate,
-      on: (v) => { state.rate = v; this.look("swarm", "circle"); for (const side of this.sides) side.player.change(structuredClone(side.subject), v); }, settle: () => { this.remember(); this.each((s) => s.show()); }});
+      on: (v) => { state.rate = v; this.look("swarm", "circle"); for (const side of this.sides) side.player.change(structuredClone(side.subject), v); }, settle: () => { this.remember(); this.each((s) => { s.show(); s.foresee(); }); }});
     this.stride = slider({label: "steps a frame", name: "stride", min: 1, max: 20, step: 1, value: 1, on: (v) => { for (const side of [this.a, this.b]) side.player.setStride(v); }});
     this.show = choice({label: "diagram", name: "show", value: state.show, options: Object.entries(SHOWN).map(([v, [, , text]]) => [v, text]),
       on: (v) => { state.show = v; this.look("diagram"); this.each((s) => { s.levels = null; s.show(); }); this.remember(); }});
@@ -355,23 +431,24 @@ const Bench = {
     // Controls of one picture stand beside it.
     const shared = check({label: "one scale", id: "shared", value: true, on: (yes) => { state.shared = yes; this.each((s) => s.result && s.show()); this.remember(); }});
     Object.assign(this, {arrows: arrows.box, shared: shared.box, sharedBox: shared.root});
-    this.tools = {
-      diagram: el("div.controls", {role: "group", "aria-label": "Diagram"}, this.show.root, this.low.root, arrows.root),
-      swarm: el("div.controls", {role: "group", "aria-label": "Flow"}, this.playButton, button("Step", () => { this.look("swarm"); this.each((s) => this.startFlow(s) && s.player.step()); }),
-        button("Restart", () => this.restart()), this.rate.root, this.stride.root),
-    };
-    this.cards = el("div.cards");
-    for (const kind of KINDS) {
-      for (const side of [this.a, this.b]) this.card(kind, side);
-    }
-    root.append(el("div.stage", {}, el("div.panel", {}, el("div.buttons", {}, this.compareButton, this.sharedBox), this.a.root, this.b.root, this.batchPanel()), this.cards));
+    this.tools = el("div.controls", {role: "group", "aria-label": "Diagram"}, this.show.root, this.low.root, arrows.root);
+    this.flowTools = el("div.flow", {role: "group", "aria-label": "Flow"}, this.playButton, button("Step", () => { this.look("swarm"); this.each((s) => this.startFlow(s) && s.player.step()); }),
+      button("Reset", () => this.restart()));
+    this.paths = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    this.paths.setAttribute("class", "paths");
+    this.cards = el("div.cards", {}, this.paths);
+    for (const side of [this.a, this.b]) for (const kind of KINDS.slice(0, 4)) this.card(kind, side);
+    for (const side of [this.a, this.b]) this.card("circle", side);
+    root.append(el("div.stage", {}, el("div.panel", {}, el("div.bar", {}, this.flowTools, el("div.pace", {}, this.rate.root, this.stride.root), el("div.data", {}, this.compareButton, this.sharedBox, this.batchPanel(), dataPanel(this, this.back))), this.a.root, this.b.root), this.cards));
+    new ResizeObserver(() => { root.style.setProperty("--dials", `${Math.max(...[this.a, this.b].flatMap((s) => [s.ruleControls, s.lossControls]).map((d) => d.offsetHeight))}px`); this.trace(); }).observe(root);
     this.showCompare();
   },
 
   card(kind, side) {
     side.pictures = side.pictures || {}; side.views = side.views || {}; side.lines = side.lines || {}; side.cards = side.cards || [];
-    const picture = side.pictures[kind] = new {diagram: Diagram, circle: Circle, matrix: Matrix, swarm: Swarm}[kind]();
-    const card = el("div.card"), line = side.lines[kind] = el("p.readout"), label = el("p.of");
+    const picture = side.pictures[kind] = new {diagram: Diagram, circle: Circle, matrix: Matrix, swarm: Swarm, recall: Curves}[kind]();
+    if (kind === "recall") Object.assign(picture, {xTitle: "steps of the flow", yRange: [0, 100], title: "Recall@1 of these points, in percent"});
+    const card = el(`div.card.${kind}`), line = side.lines[kind] = el("p.readout"), label = el("p.of");
     side.cards.push(card);
     card.append(label);
     const point = (hit, e) => {
@@ -387,12 +464,13 @@ const Bench = {
       matrix: (e) => this.walk(e, side),
       swarm: (e) => e.shiftKey ? turnKeys(e, picture, side.views.swarm) : this.cycle(e, side.result?.n, (i) => point({point: i}, e)),
     }[kind];
-    const view = side.views[kind] = new View(card, picture, {name: kind, ratio: 0.92, most: this.view ? 400 : 620, keys, on: kind === "circle" ? {} : {point,
+    const view = side.views[kind] = new View(card, picture, {name: kind, ratio: 0.92, most: this.view ? 400 : 620, keys, on: !keys ? {} : {point,
       turn: kind === "swarm" ? (dx, dy) => turnSwarm(picture, view, dx, dy) : undefined}});
     view.file = (extension) => `${(side.name || "dmlx").replace(/[^A-Za-z0-9.-]+/g, "-")}-${kind}.${extension}`;
-    card.append(line, ...(side === this.a && this.tools[kind] ? [this.tools[kind]] : []));
+    card.append(line, ...(side === this.a && kind === "diagram" ? [this.tools] : []));
     if (kind === "circle") triangle(view, this.state.triplet, () => this.dragged());
     if (kind === "diagram") diagramHandle(view, () => similarities(this.state.triplet), (sap, san) => this.place(sap, san), "The lone triplet");
+    label.textContent = HEADINGS[kind];
     side.headings = [...(side.headings || []), label];
     this.cards.append(card);
   },
@@ -406,7 +484,7 @@ const Bench = {
       on: (v) => { state.sample.dim = Number(v); this.look("matrix", "swarm"); this.useSample(); }});
     this.back = button("Back to the sample", () => this.useSample());
     this.back.hidden = true;
-    this.batchFold = el("details.batch", {}, el("summary", {}, el("h3", {}, "Batch")), el("div.rule", {}, this.dimension.root, ...sliders.map((s) => s.root)), this.back);
+    this.batchFold = el("details.batch", {}, el("summary.action", {}, "Batch"), el("div.dials", {}, this.dimension.root, ...sliders.map((s) => s.root)));
     return this.batchFold;
   },
 
@@ -464,7 +542,7 @@ const Bench = {
 
   title() {
     for (const [side, letter] of [[this.a, "A"], [this.b, "B"]]) {
-      for (const h of side.headings) h.textContent = this.state.compare ? `${letter}: ${side.name || ""}` : "";
+      side.headings.forEach((h, i) => { h.textContent = [HEADINGS[KINDS[i]], this.state.compare ? `${letter}: ${side.name || ""}` : ""].filter(Boolean).join(" · "); });
     }
   },
 
@@ -495,6 +573,33 @@ const Bench = {
       side.pictures.circle.echo = k === undefined ? null : {sap: s.sap[k], san: s.san[k], anchor: this.state.triplet.anchor};
     }
     this.title();
+    this.trace();
+  },
+
+  // trace draws the paths of what is lit across the pictures: from a triplet to its entries of M, and on to the point that they move.
+  trace() {
+    const lines = [], box = this.cards.getBoundingClientRect(), at = (view, [x, y]) => {
+      const b = view.canvas.getBoundingClientRect();
+      return [b.left - box.left + this.cards.scrollLeft - this.cards.clientLeft + x * view.scale, b.top - box.top - this.cards.clientTop + y * view.scale];
+    };
+    for (const {pictures: {diagram, matrix, swarm}, views: v, result} of this.sides) {
+      const lit = matrix.lit, s = result?.triplets;
+      if (!lit?.cells.length || !v.matrix.width) continue;
+      const map = diagram.frame(v.diagram.width, v.diagram.height), m = matrix.frame(v.matrix.width, v.matrix.height), ball = swarm.frame(v.swarm.width, v.swarm.height);
+      const dots = lit.triplets.slice(0, 6).map((k) => [s.anchor[k], at(v.diagram, [map.px(Math.max(s.sap[k], diagram.low)), map.py(Math.max(s.san[k], diagram.low))])]);
+      for (const [i, j] of lit.cells) {
+        if (i >= result.n) continue;
+        const entry = at(v.matrix, [m.x + (j + 0.5) * m.cell, m.y + (i + 0.5) * m.cell]), color = result.labels[i] === result.labels[j] ? "positive" : "negative";
+        for (const [a, dot] of dots) if (a === i || a === j) lines.push([color, dot, entry]);
+        if (swarm.F) lines.push([color, entry, at(v.swarm, swarm.place(swarm.F, i, ball))]);
+      }
+    }
+    this.paths.replaceChildren(...lines.map(([color, [x1, y1], [x2, y2]]) => {
+      const path = document.createElementNS("http://www.w3.org/2000/svg", "path"), bend = (x2 - x1) / 2;
+      path.setAttribute("class", color);
+      path.setAttribute("d", `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`);
+      return path;
+    }));
   },
 
   cycle(e, count, f) {
@@ -555,20 +660,21 @@ const Bench = {
 
   useSample(moving) {
     this.sampled();
-    if (!moving) this.each((s) => { s.range = 0; });
+    if (!moving) this.each((s) => { s.range = s.push = 0; });
     return this.restart();
   },
 
-  // sampled forgets the embeddings of a notebook's program.
+  // sampled forgets the user's embeddings, which are those of files or of a notebook's program.
   sampled() {
     Object.assign(this, {base: {sample: {...this.state.sample}}, own: null});
     this.showOwn(false);
   },
 
   useOwn(batch) {
-    Object.assign(this, {own: batch, base: batch});
+    const {embeddings, labels, n, dim} = batch;
+    Object.assign(this, {own: batch, base: {embeddings, labels, n, dim}});
     this.showOwn(true);
-    this.each((s) => { s.range = 0; });
+    this.each((s) => { s.range = s.push = 0; });
     return this.restart();
   },
 
@@ -642,7 +748,7 @@ const Bench = {
     this.touched = true;
     this.sampled();
     this.clear();
-    this.a.range = this.b.range = 0;
+    for (const side of [this.a, this.b]) side.range = side.push = 0;
     await this.b.read(q.get("b") || this.b.text);
     await this.a.read(q.get("a") || this.a.text);
     const steps = Math.min(finite(q.get("steps"), 0), 2000);

@@ -71,10 +71,12 @@ class Diagram {
     this.triplets = null;      // {sap, san, count}
     this.marks = [];           // {sap, san, label, open}: triplets to drag; an open one is a ring.
     this.lit = null;
+    this.ink = "";             // A color of the triplets where there are no values.
+    this.corner = null;        // Above which both similarities are high.
   }
 
   frame(w, h) {
-    const left = 50, top = 24, room = 60;
+    const left = 50, top = 24, room = this.ink ? 14 : 60; // For a scale of colors.
     const size = Math.max(Math.min(w - left - room, h - top - 40), 40);
     const x = left + Math.max((w - left - room - size) / 2, 0);
     const span = this.high - this.low;
@@ -131,6 +133,7 @@ class Diagram {
     pen.line([[f.px(Math.max(this.low, -1)), f.py(Math.max(this.low, -1))], [f.px(this.high), f.py(this.high)]],
       {stroke: t.dark ? "#ffffff" : "#1c2530", width: 1, dash: [2, 4], alpha: 0.55});
     if (this.arrows) this.drawArrows(pen, f);
+    if (this.corner) pen.rect(f.px(this.corner), f.y, f.px(this.high) - f.px(this.corner), f.py(this.corner) - f.y, {stroke: t.ink, width: 1.2, fill: t.paper});
     this.drawTriplets(pen, f);
     pen.rect(f.x, f.y, f.size, f.size, {stroke: t.quiet, width: 1});
     for (const s of this.high - this.low > 1.5 ? [-1, -0.5, 0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]) {
@@ -193,13 +196,13 @@ class Diagram {
   drawTriplets(pen, f) {
     const t = Theme.get(), s = this.triplets;
     if (s) {
-      const small = s.count > 300 ? 1.6 : 2.9;
+      const small = s.count > 300 ? 1.6 : 2.9, [ink, edge] = this.ink ? [themed(this.ink), t.field] : ["#16202b", "#ffffff"];
       const lit = this.lit ? new Set(this.lit.triplets) : null;
       const one = (k, strong) => {
         const x = Math.min(Math.max(f.px(s.sap[k]), f.x), f.x + f.size), y = Math.min(Math.max(f.py(s.san[k]), f.y), f.y + f.size);
         const outside = s.sap[k] < this.low || s.san[k] < this.low; // Drawn on the frame, hollow.
-        pen.circle(x, y, strong ? 5.5 : small, {fill: outside ? t.paper : strong ? t.accent : "#16202b", stroke: outside ? "#16202b" : "#ffffff",
-          width: strong ? 1.8 : 0.9, alpha: lit && !strong ? 0.35 : 0.95});
+        pen.circle(x, y, strong ? 5.5 : small, {fill: outside ? t.paper : strong ? t.accent : ink, stroke: outside ? ink : edge,
+          width: strong ? 1.8 : this.ink ? 0.4 : 0.9, alpha: lit && !strong ? 0.35 : 0.95});
       };
       for (let k = 0; k < s.count; k++) if (!lit || !lit.has(k)) one(k, false);
       if (lit) for (const k of lit) if (k < s.count) one(k, true);
@@ -424,6 +427,8 @@ class Swarm {
     this.history = null;  // {steps, sap, san} of a flow.
     this.lit = null;
     this.images = null;   // Canvases to draw the points as, or null.
+    this.G = null;        // The gradient, of which the steps are drawn, or null.
+    this.length = 1;      // Length of the step of a gradient of size 1, in radii.
   }
 
   // lightNearest lights a point with its nearest positive and its nearest negative, by their cosines.
@@ -554,7 +559,18 @@ class Swarm {
       pen.mark(this.labels[i], at[i][0], at[i][1], size * (at[i][2] < 0 ? 0.82 : 1),
         {fill: color(i), stroke: t.paper, width: 1, alpha: lit && !strong ? 0.45 * faded(at[i][2]) : faded(at[i][2])});
     }
+    if (this.G) this.steps(pen, f, at);
     if (this.history?.steps.length) this.strip(pen, w, f);
+  }
+
+  // steps draws the way that each point goes, against its gradient.
+  steps(pen, f, at) {
+    const t = Theme.get(), tips = this.F.slice(0, this.n * this.dim).map((x, i) => x - this.length * this.G[i]);
+    for (let i = 0; i < this.n; i++) {
+      const strong = this.lit?.points.includes(i), [x, y] = this.place(tips, i, f);
+      if (Math.hypot(x - at[i][0], y - at[i][1]) < 2) continue;
+      pen.arrow(at[i][0], at[i][1], x, y, {stroke: strong ? t.accent : t.ink, width: strong ? 2.6 : 1.2, head: strong ? 9 : 6, alpha: strong ? 1 : (this.lit ? 0.25 : 0.7) * (at[i][2] < 0 ? 0.5 : 1)});
+    }
   }
 
   sphere(pen, f) {

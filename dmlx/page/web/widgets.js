@@ -268,7 +268,7 @@ const announce = later(350, (text) => { document.getElementById("live").textCont
 class FlowPlayer {
   constructor(engine, {frame, problem, limit = Infinity}) {
     Object.assign(this, {engine, onframe: frame, onproblem: problem, limit});
-    this.version = 0; this.stride = 1; this.playing = false; this.queue = []; this.visible = true;
+    this.version = this.steps = 0; this.stride = 1; this.playing = false; this.queue = []; this.visible = true;
     this.tick = this.tick.bind(this);
   }
 

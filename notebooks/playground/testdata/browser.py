@@ -168,7 +168,7 @@ def panel(n):
     frame.get_by_label("Flow", exact=True).get_by_role("button", name="Step", exact=True).click()
     until(lambda: step() == paused + 1, 20, "step")
     n.shot("paused")
-    frame.get_by_role("button", name="Restart", exact=True).click()
+    frame.get_by_label("Flow", exact=True).get_by_role("button", name="Reset", exact=True).click()
     until(lambda: step() == 0, 20, "restart")
     stopped = n.stop()
     n.idle()

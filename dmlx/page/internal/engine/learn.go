@@ -28,7 +28,6 @@ type FeaturesHeader struct {
 	Data         string    // The data set.
 	Scale, Shift []float32 // [features] each.
 	Train, Test  []int64   // Labels.
-	Recall       float64   // Recall@1 of the test features themselves.
 }
 
 // features are those of a file.
@@ -37,10 +36,21 @@ type features struct {
 	train, test []float32
 }
 
-// sizes of steps in a request, and of embeddings.
-const mostHeadSteps, mostHeadDim = 100, 128
+// mostHeadSteps is the most steps of a request.
+const mostHeadSteps = 100
 
-// learnFrom takes frozen features to train heads on.
+// head returns the one that training starts from: the embedding has the first features, as they are. Those of a file
+// are coordinates along its principal axes, so that the first dim tell most about a sample.
+func (f *features) head(dim int) dissect.Head {
+	width := len(f.Scale)
+	h := dissect.Head{Features: width, Dim: dim, Weight: make([]float32, dim*width), Bias: make([]float32, dim)}
+	for i := range dim {
+		h.Weight[i*width+i] = 1
+	}
+	return h
+}
+
+// learnFrom takes frozen features to train heads on, and measures the features themselves.
 func (e *Engine) learnFrom(q *request) (Object, error) {
 	head, codes, whole := bytes.Cut(q.arrays["features"], []byte("\n"))
 	f := &features{}
@@ -55,8 +65,8 @@ func (e *Engine) learnFrom(q *request) (Object, error) {
 	values := slice.Map(codes, func(c byte) float32 { return float32(c) })
 	f.train, f.test = values[:train*width], values[train*width:]
 	e.features = f
-	return Object{"data": f.Data, "features": width, "train": train, "test": test, "recall": f.Recall,
-		"rows": headClasses * headImages}, nil
+	out := Object{"data": f.Data, "features": width, "train": train, "test": test, "rows": headClasses * headImages}
+	return out, e.measureHead(f.head(width), out)
 }
 
 // learn takes steps of a head's training by a rule or a loss, and measures it.
@@ -73,21 +83,19 @@ func (e *Engine) learn(q *request) (Object, error) {
 		return nil, fmt.Errorf("loss %s has proxies, which the page does not train: choose a rule or another loss", s.loss)
 	}
 	steps, rate, seed, width := given(q.Steps, 0), given(q.Rate, 0), given(q.Seed, 1), len(f.Scale)
-	if steps < 0 || steps > mostHeadSteps || q.Step < 0 || q.Dim < 1 || q.Dim > mostHeadDim ||
+	if steps < 0 || steps > mostHeadSteps || q.Step < 0 || q.Dim < 1 || q.Dim > width ||
 		!(rate >= 0 && rate <= 100) {
 		return nil, fmt.Errorf("%d steps from step %d at the rate %v for embeddings of %d dimensions; want 0 to %d steps, a "+
-			"rate from 0 to 100 and 1 to %d dimensions", steps, q.Step, rate, q.Dim, mostHeadSteps, mostHeadDim)
+			"rate from 0 to 100 and 1 to %d dimensions", steps, q.Step, rate, q.Dim, mostHeadSteps, width)
 	}
-	h := dissect.Head{Features: width, Dim: q.Dim}
-	if h.Weight, err = q.floats("weight"); err != nil {
-		return nil, err
-	}
-	if h.Bias, err = q.floats("bias"); err != nil {
-		return nil, err
-	}
-	if h.Weight == nil {
-		h.Weight = sampling.Linear("fc.weight", width, q.Dim*width, seed)
-		h.Bias = sampling.Linear("fc.bias", width, q.Dim, seed)
+	h := f.head(q.Dim)
+	if q.arrays["weight"] != nil {
+		if h.Weight, err = q.floats("weight"); err != nil {
+			return nil, err
+		}
+		if h.Bias, err = q.floats("bias"); err != nil {
+			return nil, err
+		}
 	}
 	if len(h.Weight) != q.Dim*width || len(h.Bias) != q.Dim {
 		return nil, fmt.Errorf("%d weights and %d biases for %d dimensions; want %d and %d", len(h.Weight), len(h.Bias),
@@ -124,7 +132,8 @@ func (e *Engine) learn(q *request) (Object, error) {
 	return out, e.measureHead(h, out)
 }
 
-// measureHead adds the Recall@1 of the test samples, and the embeddings of the first test classes.
+// measureHead adds the Recall@1 of the test samples, the similarity of each to the nearest one of its class and to the
+// nearest one of another, its triplet, and the embeddings of the first test classes.
 func (e *Engine) measureHead(h dissect.Head, out Object) error {
 	f := e.features
 	embedded, err := h.Embed(e.backend, dissect.HeadBatch{Values: f.test, Scale: f.Scale, Shift: f.Shift, Labels: f.Test})
@@ -140,7 +149,8 @@ func (e *Engine) measureHead(h dissect.Head, out Object) error {
 	if n < 0 {
 		n = len(f.Test)
 	}
-	out["recall"], out["n"] = ranked.Recall[1], n
+	out["recall"], out["positive"], out["negative"] = ranked.Recall[1], ranked.NearestPositive, ranked.NearestNegative
+	out["n"] = n
 	out["F"], out["labels"] = embedded[:n*h.Dim], int32s(f.Test[:n])
 	return nil
 }
