@@ -123,7 +123,7 @@ if (parent !== window) {
   addEventListener("DOMContentLoaded", () => {
     const tell = () => {
       if (!document.body.dataset.ready) return;
-      const scrolls = document.body.dataset.view === "bench" && matchMedia("(max-width: 49.99rem)").matches; // Below a strip of pictures.
+      const scrolls = document.body.dataset.view === "bench" && matchMedia("(max-width: 69.99rem)").matches; // Below a strip of pictures.
       parent.postMessage({dmlx: "ready", scrolls, height: Math.ceil(document.body.getBoundingClientRect().height)}, "*");
     };
     new MutationObserver(tell).observe(document.body, {attributes: true, attributeFilter: ["data-ready"]});
