@@ -7,35 +7,28 @@ package npy
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strings"
-	"unsafe"
-
-	"github.com/edsrzf/mmap-go"
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // WriteFloat32 writes values as a float32 array of the given shape, atomically.
 func WriteFloat32(path string, values []float32, shape ...int) error {
-	return WriteFloat32Parts(path, shape, slices.Chunk(values, 1<<18))
-}
-
-// WriteFloat32Parts is [WriteFloat32] of values that come in parts, of which one is in memory at a time.
-func WriteFloat32Parts(path string, shape []int, parts iter.Seq[[]float32]) error {
-	return write(path, "<f4", parts, shape)
+	return write(path, "<f4", values, shape)
 }
 
 // WriteInt64 writes values as an int64 array of the given shape, atomically.
 func WriteInt64(path string, values []int64, shape ...int) error {
-	return write(path, "<i8", slices.Chunk(values, 1<<18), shape)
+	return write(path, "<i8", values, shape)
 }
 
-func write[T any](path, descr string, parts iter.Seq[[]T], shape []int) error {
+func write[T any](path, descr string, values []T, shape []int) error {
+	if len(values) != size(shape) {
+		return fmt.Errorf("%s: %d values do not fill the shape %v", path, len(values), shape)
+	}
 	var dims strings.Builder
 	for _, d := range shape {
 		fmt.Fprintf(&dims, "%d,", d) // NumPy wants (3,) and accepts (3,4,).
@@ -52,47 +45,12 @@ func write[T any](path, descr string, parts iter.Seq[[]T], shape []int) error {
 		header); err != nil {
 		return err
 	}
-	n := 0
-	for part := range parts { // Short, since binary.Write takes as much memory as it writes.
-		n += len(part)
+	for part := range slices.Chunk(values, 1<<18) { // Short, since binary.Write takes as much memory as it writes.
 		if err := binary.Write(f, binary.LittleEndian, part); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if n != size(shape) {
-		return fmt.Errorf("%s: %d values do not fill the shape %v", path, n, shape)
-	}
 	return f.CloseAtomicallyReplace()
-}
-
-// MapFloat32 maps the values of a file as [WriteFloat32] writes it into memory, without reading it, and returns them
-// with their shape. They cannot be written to, and are gone after a call of unmap, which the caller owes.
-func MapFloat32(path string) (values []float32, shape []int, unmap func() error, err error) {
-	f, err := durable.Open(path)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer func() { _ = f.Close() }() // The mapping stays.
-	raw, err := mmap.Map(f, mmap.RDONLY, 0)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	fail := func(err error) ([]float32, []int, func() error, error) {
-		return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), raw.Unmap())
-	}
-	h, body, err := split(raw)
-	if err != nil {
-		return fail(fmt.Errorf("not a NumPy array: %w", err))
-	}
-	n := size(h.shape)
-	if h.descr != "<f4" || h.fortran || n < 1 || len(body) != 4*n || (len(raw)-len(body))%4 != 0 {
-		return fail(fmt.Errorf("%d bytes of %q values, Fortran order %v, shape %v: want all values as %q in C order",
-			len(body), h.descr, h.fortran, h.shape, "<f4"))
-	}
-	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return fail(errors.New("this machine keeps numbers in the other byte order"))
-	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(&body[0])), n), h.shape, raw.Unmap, nil
 }
 
 // ReadFloat32 reads an array of floating-point numbers or integers of any size, in either byte order and either order

@@ -3,7 +3,6 @@ package npy
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -391,35 +390,6 @@ func TestOtherNumbers(t *testing.T) {
 		if _, _, err := ReadFloat32(path); (err == nil) != (want == "") || err != nil &&
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", filepath.Base(path), err, want)
-		}
-	}
-}
-
-// A file is mapped if all of its values are there as float32, in C order.
-func TestMapFloat32(t *testing.T) {
-	t.Parallel()
-	in := func(name string) string { return filepath.Join(t.TempDir(), name) }
-	whole, cut, numbers, damaged := in("whole"), in("cut"), in("numbers"), in("damaged")
-	if err := errors.Join(WriteFloat32(whole, []float32{1, 2}, 1, 2), WriteFloat32(cut, make([]float32, 64), 8, 8),
-		WriteInt64(numbers, []int64{1, 2}, 1, 2), os.WriteFile(damaged, []byte("no array"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	values, shape, unmap, err := MapFloat32(whole)
-	if err != nil || !slices.Equal(values, []float32{1, 2}) || !slices.Equal(shape, []int{1, 2}) {
-		t.Errorf("%v %v %v", values, shape, err)
-	} else if err := unmap(); err != nil {
-		t.Error(err)
-	}
-	if info, err := os.Stat(cut); err != nil || os.Truncate(cut, info.Size()-16) != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		in("none"): "no such file", damaged: "not a NumPy array",
-		cut:     `240 bytes of "<f4" values, Fortran order false, shape [8 8]: want all values as "<f4" in C order`,
-		numbers: `"<i8" values, Fortran order false, shape [1 2]: want all values as "<f4"`,
-	} {
-		if _, _, _, err := MapFloat32(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want …%s…", err, want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestEmbedRowsByAHead(t *testing.T) {
 	if err := npy.WriteInt64(in("X.labels.npy"), labels[1:], 23); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := invoke(t, embed...); !failed(code) || !strings.Contains(stderr, "a label for each") {
+	if code, _, stderr := invoke(t, embed...); !failed(code) || !strings.Contains(stderr, "want [24] for the 24 rows") {
 		t.Errorf("%d %s", code, stderr)
 	}
 }

@@ -3,8 +3,6 @@ package embedding
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -15,6 +13,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
+	"github.com/gradient-surgery/dml/dmlx/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 // NewEmbed embeds the images of a folder.
@@ -96,9 +97,16 @@ To search F.npy by a folder of photographs, embed it, too, to Q.npy. In Python, 
 			if err != nil {
 				return err
 			}
-			f := &featureFile{path: images, values: values, rows: len(list.Paths), width: net.Width, names: list.Paths,
-				labels: list.Labels, classes: list.Classes}
-			if err := f.write(cmd.Context(), a, out, names, labels); err != nil {
+			with := []files.Output{written(names, durable.JoinNames(list.Paths))}
+			if filepath.Ext(labels) == ".txt" && list.Labels != nil {
+				of := slice.Map(list.Labels, func(label int64) string { return list.Classes[label] })
+				with = append(with, written(labels, durable.JoinNames(of)))
+			} else if list.Labels != nil {
+				with = append(with, files.Output{Path: labels, Write: func(path string) error {
+					return npy.WriteInt64(path, list.Labels, len(list.Labels))
+				}})
+			}
+			if err := writeRows(a, out, values, net.Width, with...); err != nil {
 				return err
 			}
 			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), net.Width, out, names)
@@ -129,24 +137,6 @@ To search F.npy by a folder of photographs, embed it, too, to Q.npy. In Python, 
 	cli.AddDevices(f, &devices)
 	cli.Require(cmd, "weights", "out")
 	return cmd
-}
-
-// embedFeatures embeds the features of a file with the head of a weight file or of a run.
-func embedFeatures(ctx context.Context, a *cli.App, features, weights, out string) error {
-	names, labels := files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)
-	read := []string{features, weights, files.Beside(features, files.NamesFile), files.Beside(features, files.LabelsFile)}
-	if err := cli.CheckOut(read, out, names, labels); err != nil {
-		return err
-	}
-	f, err := namedFeatures(a, features, weights)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.write(ctx, a, out, names, labels), f.close()); err != nil {
-		return err
-	}
-	return a.Print(map[string]any{"rows": f.rows, "dim": f.width, "out": out},
-		fmt.Sprintf("%d rows, %d values each, in %s", f.rows, f.width, out))
 }
 
 // ArchFlag adds the flag for the network of a weight file.

@@ -134,15 +134,6 @@ func Together(logf func(format string, args ...any), all []Output, beside ...str
 	return nil
 }
 
-// Copy copies a file, such as labels.
-func Copy(from, to string) error {
-	raw, err := durable.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(to, raw, 0o644)
-}
-
 // RelativeTo is a path as a file in dir keeps it, so that both can be moved together: relative to dir where that can
 // be, with slashes. An empty path stays empty.
 func RelativeTo(dir, path string) (string, error) {
@@ -173,11 +164,6 @@ func ReadNames(path string, n int) ([]string, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return names, nil
-}
-
-// WriteNames writes names, one a line; see [durable.JoinNames].
-func WriteNames(path string, names []string) error {
-	return durable.WriteFile(path, durable.JoinNames(names), 0o644)
 }
 
 // ReadProxies reads the proxies of a loss, float32 [C, D], and their labels, int64 [C]. Without a file of labels the
