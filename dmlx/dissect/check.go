@@ -86,15 +86,13 @@ func (c *Checked) String() string {
 const (
 	smallestScale, largestScale = 0.02, 10
 	largestRotationError        = 1e-3 // Relative; float32 leaves about 1e-6.
-	largestDuplicateScale       = 100
 )
 
 // Check tries a rule on batches that show what is wrong with rules: whether its parts build and have the right shapes
-// at any size of a batch, whether weights and gradient are finite, also for near duplicates, at any similarity and for
-// triplets that have collapsed, whether it depends on the embeddings' similarities alone, so that turning all of them
-// turns the gradient, whether a batch without triplets is left alone, how large it is beside cos/con/con, and whether a
-// step brings positives nearer than negatives. What is wrong with the rule is a finding; the error is that of a backend
-// that fails. The probes are the same at each call.
+// at any size of a batch, whether weights and gradient are finite, also at any similarity, whether it depends on the
+// embeddings' similarities alone, so that turning all of them turns the gradient, how large it is beside cos/con/con,
+// and whether a step brings positives nearer than negatives. What is wrong with the rule is a finding; the error is that
+// of a backend that fails. The probes are the same at each call.
 func Check(b compute.Backend, r dmlx.Rule) (*Checked, error) {
 	if b == nil {
 		return nil, errors.New("check: no backend")
@@ -108,17 +106,12 @@ func Check(b compute.Backend, r dmlx.Rule) (*Checked, error) {
 		return nil, fmt.Errorf("check: cos/con/con fails on this backend: %w", err)
 	}
 	usual := probeBatch(8, 4, 16, 0.7, 1)
-	if !c.builds(usual, probeBatch(3, 3, 5, 0.7, 2)) {
-		return c.Checked, nil // Nothing else can be looked at.
-	}
-	if c.finite(usual) {
+	if c.builds(usual, probeBatch(3, 3, 5, 0.7, 2)) && c.finite(usual) { // Else nothing more can be looked at.
 		c.similarities()
 		c.rotation(usual)
 		c.scale(usual)
 		c.sense(usual)
 	}
-	c.duplicates()
-	c.withoutTriplets(usual)
 	return c.Checked, nil
 }
 
@@ -345,81 +338,6 @@ func (c *checker) sense(e Embeddings) {
 	}
 	c.add("sense", grade, nil, "", "after a small step the mean S_ap changes by %+.2g, the mean S_an by %+.2g%s", up,
 		down, advice)
-}
-
-// duplicates looks at f_a = f_p, at nearly that, and at embeddings that have all become one.
-func (c *checker) duplicates() {
-	const check = "duplicates"
-	twice := probeBatch(8, 4, 16, 0.7, 5)
-	copyRow := func(e Embeddings, to, from int, noise float32) {
-		for j := range e.Dim {
-			e.Values[to*e.Dim+j] = e.Values[from*e.Dim+j] * (1 + noise*float32(j%3-1))
-		}
-	}
-	near := probeBatch(8, 4, 16, 0.7, 5)
-	for i := 0; i < twice.N; i += 2 {
-		copyRow(twice, i+1, i, 0)
-		copyRow(near, i+1, i, 1e-4)
-	}
-	one := probeBatch(8, 4, 16, 0.7, 5)
-	for i := range one.N {
-		copyRow(one, i, 0, 0)
-	}
-	usual := 0.0
-	if t, err := c.try(probeBatch(8, 4, 16, 0.7, 5), c.rule); err == nil {
-		usual = norm32(t.g)
-	}
-	largest := 0.0
-	for _, k := range []struct {
-		what string
-		e    Embeddings
-	}{{"equal images", twice}, {"nearly equal images", near}, {"embeddings that are all one", one}} {
-		t, err := c.try(k.e, c.rule)
-		if err != nil {
-			c.fails(check, err)
-			return
-		}
-		if of, part, message := c.blame(t); message != "" {
-			c.add(check, Bad, of, part, "with %s, %s", k.what, message)
-			return
-		}
-		largest = max(largest, norm32(t.g))
-	}
-	if usual > 0 && largest > largestDuplicateScale*usual {
-		c.add(check, Doubtful, nil, "", "the gradient is %.3g times as long as without them: a data set with an image "+
-			"in it twice may make training explode", largest/usual)
-		return
-	}
-	c.add(check, Good, nil, "", "finite with equal and nearly equal images, and with embeddings that are all one")
-}
-
-// withoutTriplets looks at batches that shall be left alone.
-func (c *checker) withoutTriplets(e Embeddings) {
-	const check = "no triplets"
-	for _, k := range []struct {
-		what  string
-		label func(i int) int64
-	}{{"one class", func(int) int64 { return 1 }}, {"a class for each image", func(i int) int64 { return int64(i) }}} {
-		alone := e
-		alone.Labels = make([]int64, e.N)
-		for i := range alone.Labels {
-			alone.Labels[i] = k.label(i)
-		}
-		t, err := c.try(alone, c.rule)
-		if err != nil {
-			c.fails(check, err)
-			return
-		}
-		for i, v := range t.raw {
-			if v != 0 {
-				of, part := c.direction()
-				c.add(check, Bad, of, part,
-					"a batch of %s has the gradient %v at image %d; want 0", k.what, v, i/e.Dim)
-				return
-			}
-		}
-	}
-	c.add(check, Good, nil, "", "the gradient of a batch of one class, and of one with a class for each image, is zero")
 }
 
 // pair, triplet and direction return the name of a part of the rule, and its function if it is the user's own.

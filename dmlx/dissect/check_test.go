@@ -21,7 +21,7 @@ func TestCheckPassesThePapersRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Err() != nil || len(c.Findings) < 8 || c.Scale == 0 {
+		if c.Err() != nil || len(c.Findings) < 6 || c.Scale == 0 {
 			t.Errorf("%v\n%v", c.Err(), c)
 		}
 		if name == "cos/con/con?sum" && math.Abs(c.Scale-1) > 1e-6 {
@@ -86,15 +86,6 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 			one := OnesLike(b.Sap)
 			return dmlx.Moves{Positive: dmlx.Combination{Anchor: one}, Negative: dmlx.Combination{Anchor: Neg(one)}}
 		}), "sense", Doubtful, "", "is a sign wrong?"},
-		"equal images": {pair(func(b *dmlx.Batch) (*Node, *Node) { return Reciprocal(b.Dap()), b.San }), "duplicates", Bad,
-			"pair weight mine", "with equal images, P₊ is "},
-		"near": {pair(func(b *dmlx.Batch) (*Node, *Node) { return Reciprocal(AddScalar(b.Dap(), 1e-6)), b.San }),
-			"duplicates", Doubtful, "", "times as long as without them"},
-		"no triplets": {direction(func(b *dmlx.Batch) dmlx.Moves {
-			one := OnesLike(b.Sap) // Divides by zero where no triplet is valid.
-			return dmlx.Moves{Positive: dmlx.Combination{Anchor: Div(Neg(one),
-				Sign(ReduceAllMax(ConvertDType(b.Triplets.Valid, one.DType()))))}}
-		}), "no triplets", Bad, "direction mine", "has the gradient NaN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Check(b, c.rule)

@@ -94,7 +94,7 @@ func ExampleFromAutograd() {
 	// free without the pairs: 1
 }
 
-// Check finds that a weight is not finite for some similarity and for equal images, and names the part at fault.
+// Check finds that a weight is not finite for some similarity, and names the part at fault.
 func ExampleCheck() {
 	b, err := backend.Go()
 	if err != nil {
@@ -114,5 +114,4 @@ func ExampleCheck() {
 	}
 	// Output:
 	// any similarity - pair weight near
-	// duplicates - pair weight near
 }

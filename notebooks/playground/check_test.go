@@ -12,7 +12,7 @@ import (
 
 func TestCheck(t *testing.T) {
 	table, err := Check(mine)
-	if err != nil || len(table.Rows) < 7 {
+	if err != nil || len(table.Rows) < 6 {
 		t.Errorf("%v, %v", table, err)
 	}
 	table, err = Check(dmlx.Rule{Pair: dmlx.PairWeight{Name: "wide",
