@@ -91,8 +91,8 @@ const (
 // Check tries a rule on batches that show what is wrong with rules: whether its parts build and have the right shapes
 // at any size of a batch, whether weights and gradient are finite, also at any similarity, whether it depends on the
 // embeddings' similarities alone, so that turning all of them turns the gradient, how large it is beside cos/con/con,
-// and whether a step brings positives nearer than negatives. What is wrong with the rule is a finding; the error is that
-// of a backend that fails. The probes are the same at each call.
+// and whether a step brings positives nearer than negatives. What is wrong with the rule is a finding; the error is
+// that of a backend that fails. The probes are the same at each call.
 func Check(b compute.Backend, r dmlx.Rule) (*Checked, error) {
 	if b == nil {
 		return nil, errors.New("check: no backend")

@@ -1,3 +1,5 @@
+// Package pretrain has the recipe of the weights that the small network starts from: cross-entropy, before any metric
+// learning.
 package pretrain
 
 import (
@@ -200,4 +202,18 @@ func TestWeights(t *testing.T) {
 	if a, b := oneCycle(0, 100), oneCycle(99, 100); math.Abs(a-topRate/25) > 1e-12 || b > 1e-6 {
 		t.Errorf("from %g to %g", a, b)
 	}
+}
+
+// choices are the Go backend, and the one that is chosen by default where that is another.
+func choices(t *testing.T) []*backend.Choice {
+	t.Helper()
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []*backend.Choice{{Backend: b, Name: "go"}}
+	if other, err := backend.Open(); err == nil && other.Name != "go" {
+		all = append(all, other)
+	}
+	return all
 }

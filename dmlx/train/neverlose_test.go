@@ -15,12 +15,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
-	"github.com/gradient-surgery/dml/dmlx/pretrain"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -176,6 +179,39 @@ type frozen struct {
 var frozenSets = []frozen{{"minicar", "", false}, {"cars", "cars", false}, {"cars, swapped", "cars", true},
 	{"birds", "birds", false}}
 
+// smallFeatures returns what the pretrained small network gives for a split of images before its last layer.
+func smallFeatures(t *train.Trainer, images *samples.Data, of samples.Split) (*samples.Array, error) {
+	store := model.NewStore()
+	defer store.Finalize()
+	if _, err := backbone.DecodeWeights(backbone.Pretrained(), store,
+		backbone.LoadOptions{Arch: backbone.Small, WithoutHead: true}); err != nil {
+		return nil, err
+	}
+	exec, err := model.NewExec(t.Backend, store, func(scope *model.Scope, pixels, colors *graph.Node) *graph.Node {
+		return backbone.Small.Features(scope, samples.Scaled(pixels, colors), backbone.Pass{})
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer exec.Finalize()
+	const rows = 128
+	out := &samples.Array{Dims: []int{backbone.Small.Width()}, Classes: of.Labels()}
+	one := int(of.Shape().ByteSize())
+	raw := make([]byte, rows*one)
+	for some := range slices.Chunk(samples.All(of), rows) {
+		if err := of.Read(raw[:len(some)*one], some, nil); err != nil {
+			return nil, err
+		}
+		pixels := tensors.FromFlatDataAndDimensions(raw, append([]int{rows}, of.Shape().Dimensions...)...)
+		features, err := exec.Call1(pixels, images.Affine())
+		if err != nil {
+			return nil, err
+		}
+		out.Values = append(out.Values, tensors.MustCopyFlatData[float32](features)[:len(some)*out.Dims[0]]...)
+	}
+	return out, nil
+}
+
 func (f frozen) data(t *testing.T) (*samples.Data, error) {
 	t.Helper()
 	var parts [2]*samples.Array
@@ -189,9 +225,11 @@ func (f frozen) data(t *testing.T) (*samples.Data, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts[0], parts[1], err = pretrain.Features(t.Context(), trainer.Choice, backbone.Pretrained(), set)
-		if err != nil {
-			return nil, err
+		images := samples.Images(set)
+		for i, of := range []samples.Split{images.Train, images.Test} {
+			if parts[i], err = smallFeatures(trainer, images, of); err != nil {
+				return nil, err
+			}
 		}
 	case *files == "":
 		return nil, nil
