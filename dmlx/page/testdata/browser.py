@@ -760,6 +760,28 @@ def motion(browser):
     page.context.close()
 
 
+def addresses(browser):
+    """An address leads to its place, though the pictures above it grow, until the reader scrolls."""
+    for width, height, name in ((1366, 768, "race"), (390, 844, "bench")):
+        page = open_page(browser, base + "#" + name, viewport={"width": width, "height": height})
+        page.wait_for_timeout(1500)
+        top, head = page.evaluate("(name) => [document.getElementById(name), document.querySelector('.top')].map((e, i) => Math.round(e.getBoundingClientRect()[i ? 'bottom' : 'top']))", name)
+        assert 0 <= top - head < 30, f"at {width} pixels #{name} is at {top}, below a header of {head}"
+        page.mouse.wheel(0, -900)
+        page.wait_for_timeout(200)
+        at = page.evaluate("() => scrollY")
+        page.evaluate("() => document.querySelector('#start figcaption').append('More. '.repeat(400))")
+        page.wait_for_timeout(200)
+        moved = page.evaluate("(name) => document.getElementById(name).getBoundingClientRect().top", name)
+        assert moved - head > 400, f"at {width} pixels #{name} takes a reader back who has scrolled to {at}"
+        if width > 390:
+            page.context.close()
+    page.set_viewport_size({"width": 360, "height": 740})
+    links = page.locator(".top a").evaluate_all("all => all.filter((a) => a.offsetParent && a.getBoundingClientRect().right <= innerWidth).map((a) => a.hash)")
+    assert links == ["#start", *[f"#step{k}" for k in range(1, 9)], "#bench", "#race"], f"links at 360 pixels: {links}"
+    page.context.close()
+
+
 def frames(page):
     for view in ("loading", "try"):  # No section, and one that needs a kernel: the whole page.
         page.goto("about:blank")
@@ -893,7 +915,7 @@ with sync_playwright() as p:
     notes["ready, s"] = round(time.monotonic() - began, 2)
     checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
               ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("saving", lambda: saving(first)),
-              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("one screen", lambda: one_screen(browser)), ("your data", lambda: own_data(browser)), ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
+              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("one screen", lambda: one_screen(browser)), ("your data", lambda: own_data(browser)), ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)), ("addresses", lambda: addresses(browser)),
               ("frames", lambda: frames(first)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
     if single:
         checks.append(("single file", lambda: alone(browser)))

@@ -1,6 +1,20 @@
 "use strict";
 // Starts the page: the theme, the worker, the story, and the workbench.
 
+// stayAt goes to the place of an address, again each time that the pictures above it grow, until the reader scrolls.
+function stayAt(id) {
+  const main = document.querySelector("main"), at = () => document.getElementById(id)?.getBoundingClientRect().top;
+  let place, height;
+  const grown = new ResizeObserver(() => {
+    document.getElementById(id)?.scrollIntoView({behavior: "instant"});
+    [place, height] = [at(), main.offsetHeight];
+  });
+  grown.observe(main);
+  const end = () => grown.disconnect();
+  for (const type of ["wheel", "touchmove", "keydown", "pointerdown"]) addEventListener(type, end, {once: true, capture: true});
+  addEventListener("scroll", () => { if (main.offsetHeight === height && Math.abs(at() - place) > 1) end(); });
+}
+
 (async () => {
   const dark = document.getElementById("theme"), prefers = matchMedia("(prefers-color-scheme: dark)");
   const kept = (() => { try { return localStorage.getItem("dmlx-theme"); } catch { return null; } })(); // A frame may have no storage.
@@ -44,13 +58,14 @@
     addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes"; }); // When the frame's document can be told.
     return;
   }
+  const linked = /[#&](a|batch)=/.test(state);
+  if (!shown) stayAt(linked ? "bench" : location.hash.slice(1));
   const loading = document.getElementById("loading");
   loading.textContent = "The library is loading …";
   try {
     const engine = await DMLX.start(), about = await engine.call("describe");
     loading.textContent = "";
     Story.begin(engine);
-    const linked = /[#&](a|batch)=/.test(state);
     if (!shown || bench) {
       await Bench.begin(engine, about, state);
       Learn.begin(engine);
@@ -59,7 +74,6 @@
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
       document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
     }
-    if (linked && !shown) document.getElementById("bench").scrollIntoView({behavior: "instant"});
     document.body.dataset.ready = "yes";
   } catch (error) {
     loading.textContent = error.message;

@@ -102,7 +102,6 @@ class CanvasPen extends Pen {
   }
 
   circle(x, y, r, style) { this.c.beginPath(); this.c.arc(x, y, Math.max(r, 0), 0, 2 * Math.PI); this.finish(style); }
-  ellipse(x, y, rx, ry, style) { this.c.beginPath(); this.c.ellipse(x, y, rx, ry, 0, 0, 2 * Math.PI); this.finish(style); }
   rect(x, y, w, h, style) { this.c.beginPath(); this.c.rect(x, y, w, h); this.finish(style); }
 
   image(image, x, y, w, h, smooth) {
@@ -162,10 +161,6 @@ class SvgPen extends Pen {
 
   circle(x, y, r, style) {
     this.out.push(`<circle cx="${this.n(x)}" cy="${this.n(y)}" r="${this.n(Math.max(r, 0))}"${this.style(style)}/>`);
-  }
-
-  ellipse(x, y, rx, ry, style) {
-    this.out.push(`<ellipse cx="${this.n(x)}" cy="${this.n(y)}" rx="${this.n(rx)}" ry="${this.n(ry)}"${this.style(style)}/>`);
   }
 
   rect(x, y, w, h, style) {
