@@ -1,6 +1,6 @@
 // Package train trains an embedding network by a rule or a loss, and evaluates it. [Trainer.Train] is the whole of it:
-// a [Training] goes in, that is a [Config], a data set and a folder, and an [Outcome] comes out. [Fit] is the short
-// form for data in memory, without a folder; the Examples begin with it.
+// a [Training] goes in, that is a [Config], a data set and a folder, and an [Outcome] comes out; see the Examples.
+// Package runs keeps trainings, and presets.Train is one call for a data set or a folder of images.
 //
 // # Who sets what
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path/filepath"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -101,8 +102,8 @@ func ExampleConfig() {
 	// classes per batch is 0, must be at least 1
 }
 
-// Features that any network has computed get a linear head, trained by a rule, in one call.
-func ExampleFit() {
+// Features that any network has computed get a linear head, trained by a rule.
+func ExampleConfig_WithHead() {
 	// Six classes of five points in seven dimensions, each around a corner.
 	classes := func(first int64) *samples.Array {
 		a := &samples.Array{Dims: []int{7}}
@@ -124,13 +125,16 @@ func ExampleFit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fitted, err := train.Fit(context.Background(), data, train.Config{Dim: 4, Epochs: 2}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("%s by %s: %d queries, %d dimensions, Recall@1 above 0.9: %v\n", fitted.Config.Head, fitted.Config.Rule,
-		fitted.Queries, fitted.Test.Dim, fitted.Recall[1] > 0.9)
-	// Output: linear by cos/con/con: 30 queries, 4 dimensions, Recall@1 above 0.9: true
+	config := must(train.Config{Objective: objectives.Objective{Rule: "cos/con/con"}, Dim: 4, ClassesPerBatch: 6,
+		ImagesPerClass: 5, LR: 0.3, Epochs: 2, StepsPerEpoch: 30}.WithHead("linear?start=random"))
+	trainer, dir := must(train.Open()), must(os.MkdirTemp("", "train"))
+	defer os.RemoveAll(dir)
+	defer trainer.Close()
+	training := train.Training{Config: config, ID: "corners", Data: data, Dir: dir}
+	outcome := must(trainer.Train(context.Background(), training))
+	fmt.Printf("%s by %s: %d queries, Recall@1 above 0.9: %v\n", config.Head, config.Rule, outcome.Queries,
+		outcome.Recall[1] > 0.9)
+	// Output: linear by cos/con/con: 30 queries, Recall@1 above 0.9: true
 }
 
 // must returns a value, or ends the program with its error.
@@ -148,8 +152,11 @@ func ExampleTrainer_Embed() {
 	defer trainer.Close()
 	set := must(datasets.Open("minicar", datasets.Options{Size: 16, TrainClasses: 4, TestClasses: 3})) // Or a folder.
 	data := samples.Images(set)
-	fitted := must(train.Fit(ctx, data, tiny, nil))
-	photos := must(trainer.Embed(ctx, fitted.Config, fitted.Weights, data, data.Test, nil))
+	dir := must(os.MkdirTemp("", "train"))
+	defer os.RemoveAll(dir)
+	must(trainer.Train(ctx, train.Training{Config: tiny, ID: "example", Data: data, Dir: dir}))
+	weights := must(os.ReadFile(filepath.Join(dir, train.CheckpointDir, must(train.ReadCheckpoint(dir)).Weights)))
+	photos := must(trainer.Embed(ctx, tiny, weights, data, data.Test, nil))
 
 	index := must(retrieval.NewIndex(photos))
 	found := must(index.Search(ctx, photos.Values[:photos.Dim], 3))

@@ -94,7 +94,6 @@ var readers = map[string]string{
 	"dmlx/runs/store.go":                      "runs",
 	"dmlx/scores/csv.go":                      embedded,
 	"dmlx/train/checkpoint.go":                "runs",
-	"dmlx/train/fit.go":                       ours,
 	"dmlx/train/kept.go":                      ours,
 	"dmlx/weights/weights.go":                 "onnx",
 	"notebooks/nb/captions.go":                embedded,

@@ -21,12 +21,19 @@ func embedFeatures(ctx context.Context, a *cli.App, features, weights, out strin
 	if err := cli.CheckOut(append(besideIn, features, weights), out, besideOut[0], besideOut[1]); err != nil {
 		return err
 	}
-	e, err := files.ReadBatch(features, files.LabelsOf(features, ""))
+	labels := files.LabelsOf(features, "")
+	e, err := files.ReadBatch(features, labels)
 	if err != nil {
 		return err
 	}
-	if _, err := files.ReadNames(besideIn[0], e.N); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var with []files.Output
+	if names, err := files.ReadNames(besideIn[0], e.N); err == nil {
+		with = append(with, written(besideOut[0], durable.JoinNames(names)))
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if labels != "" { // Labels that are names stay names.
+		with = append(with, files.Copied(labels, besideOut[1]))
 	}
 	raw, name, err := weightsOf(a, weights)
 	if err != nil {
@@ -49,14 +56,6 @@ func embedFeatures(ctx context.Context, a *cli.App, features, weights, out strin
 	values, err := head.Embed(ctx, trainer.Backend, e.Values)
 	if err != nil {
 		return fmt.Errorf("%s: %w", features, err)
-	}
-	var with []files.Output
-	for i, from := range besideIn {
-		if raw, err := durable.ReadFile(from); err == nil {
-			with = append(with, written(besideOut[i], raw))
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
 	}
 	if err := writeRows(a, out, values, head.Dim, with...); err != nil {
 		return err

@@ -134,6 +134,17 @@ func Together(logf func(format string, args ...any), all []Output, beside ...str
 	return nil
 }
 
+// Copied is a copy of a file, such as labels.
+func Copied(from, to string) Output {
+	return Output{Path: to, Write: func(path string) error {
+		raw, err := durable.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		return durable.WriteFile(path, raw, 0o644)
+	}}
+}
+
 // RelativeTo is a path as a file in dir keeps it, so that both can be moved together: relative to dir where that can
 // be, with slashes. An empty path stays empty.
 func RelativeTo(dir, path string) (string, error) {
