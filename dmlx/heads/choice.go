@@ -49,6 +49,9 @@ type NetworkChoice struct {
 	Frozen  Scores  `json:"frozen"` // Of the network as it was, behind the head's start.
 	Trained Scores  `json:"trained"`
 	Error   float64 `json:"standard_error"` // Of the gain of Recall@1, over the queries.
+
+	// Diverged says how the training on all classes ended after one that gained; the network is then as it was, too.
+	Diverged string `json:"diverged,omitempty"`
 }
 
 // Scores are MAP@R and Recall@1, as fractions.
@@ -65,7 +68,11 @@ func (n *NetworkChoice) Gain() float64 {
 // String says it in a line.
 func (n *NetworkChoice) String() string {
 	what := "the trained network is returned: it gained"
-	if n.Gain() <= 0 {
+	switch {
+	case n.Diverged != "":
+		what = "the network is returned as it was, behind this start: its training on all classes diverged (" + n.Diverged +
+			"), though a training gained"
+	case n.Gain() <= 0:
 		what = "the network is returned as it was, behind this start: training gained too little"
 	}
 	return fmt.Sprintf("%s on %d held-out classes, Recall@1 %.1f to %.1f (standard error of the gain %.1f), MAP@R "+

@@ -91,17 +91,7 @@ func (s *session) chooseTraining(ctx context.Context, whole Training) error {
 		if err != nil {
 			return err
 		}
-		s.step.free() // The trials have compiled one.
-		if s.step, err = s.trainer.trainingStep(s.Config, len(s.classes)); err != nil {
-			return err
-		}
-		s.last, s.state.Head = last, choice
-		s.state.Seconds += time.Since(s.started).Seconds()
-		s.started = time.Now()
-		if err := s.initialize(); err != nil {
-			return err
-		}
-		if err := s.save(); err != nil {
+		if err := s.startFrom(choice, last); err != nil {
 			return err
 		}
 	}
@@ -113,6 +103,40 @@ func (s *session) chooseTraining(ctx context.Context, whole Training) error {
 		s.Epochs = 0
 	}
 	return nil
+}
+
+// startFrom initializes the network with what was chosen and writes a checkpoint.
+func (s *session) startFrom(choice *heads.Choice, last *onnx.Linear) (err error) {
+	s.step.free() // The trials have compiled one.
+	if s.step, err = s.trainer.trainingStep(s.Config, len(s.classes)); err != nil {
+		return err
+	}
+	s.last, s.state.Head = last, choice
+	s.state.Seconds += time.Since(s.started).Seconds()
+	s.started = time.Now()
+	if err := s.initialize(); err != nil {
+		return err
+	}
+	return s.save()
+}
+
+// fallBack replaces a network whose training on all classes diverged, though it gained on a part of them, by the one
+// that it started from.
+func (s *session) fallBack(ctx context.Context, whole Training) error {
+	if s.Start == "" || s.state.Diverged == "" {
+		return nil
+	}
+	choice, network := *s.state.Head, *s.state.Head.Network
+	choice.Steps, choice.Network, network.Diverged = 0, &network, s.state.Diverged
+	plan, err := s.trainer.startOf(ctx, whole, s.heldOut) // A resumed training has it no more.
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(s.Dir, TripletsDir))
+	}
+	if err != nil {
+		return err
+	}
+	s.state.Diverged, s.state.Epoch, s.state.Epochs, s.state.Triplets, s.Epochs = "", 0, nil, nil, 0
+	return s.startFrom(&choice, lastOf(plan.Block))
 }
 
 // chosenWithin tells whether a choice, which may be a stranger's, says how to train a network for at most some epochs.

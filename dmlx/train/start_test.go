@@ -15,6 +15,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -233,5 +234,40 @@ func TestChosenStartRefused(t *testing.T) {
 		if err := change(&tn); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// A network whose training on all classes diverges, though it gained on a part of them, is returned as it was, also by
+// a training that was stopped in between.
+func TestChosenTrainingDiverged(t *testing.T) {
+	t.Parallel()
+	tr, tn := bothTrainers()[0], startTraining(t, ChosenStart, 1e-3, "")
+	trained, err := tr.Train(t.Context(), tn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := ReadCheckpoint(tn.Dir)
+	if err != nil || trained.Head.Steps == 0 {
+		t.Fatal(trained.Head, err)
+	}
+	state.Diverged = "not finite from step 23 on"
+	state.Sum = state.Checksum()
+	if err := durable.WriteJSON(filepath.Join(tn.Dir, CheckpointDir, CheckpointFile), state); err != nil {
+		t.Fatal(err)
+	}
+	var recalls []float64
+	for range 2 { // The second one reads what the first one left.
+		out, err := tr.Train(t.Context(), tn)
+		if err != nil || out.Diverged != "" || out.Head.Steps != 0 || !strings.Contains(out.Head.String(),
+			"as it was, behind this start: its training on all classes diverged (not finite from step 23 on)") {
+			t.Fatal(out, err)
+		}
+		if !reflect.DeepEqual(trunk(t, pretrainedOf(t, tn)), trunk(t, lastWeights(t, tn.Dir))) {
+			t.Error("the network before its last layer is not as it was")
+		}
+		recalls = append(recalls, out.Recall[1])
+	}
+	if recalls[0] != recalls[1] || recalls[0] == trained.Recall[1] {
+		t.Error(recalls, trained.Recall[1])
 	}
 }

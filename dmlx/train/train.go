@@ -42,7 +42,8 @@ type Training struct {
 // Train trains a network, evaluates it and writes both to training.Dir. It resumes from a checkpoint with the same
 // ID, data and backend in this folder, and otherwise starts anew. When ctx is done it stops at the next step and
 // returns the error of ctx; the next call resumes at the start of the interrupted epoch and ends with the same
-// weights. A training that diverges is no error: see [Measures].Diverged.
+// weights. A training that diverges is no error: see [Measures].Diverged. With [Options].Start the network is then the
+// one that it started from, and [heads.NetworkChoice] says why.
 func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, err error) {
 	defer errs.Catch(&err)
 	if training.HeadStart != "" {
@@ -71,6 +72,9 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 			s.compiling.Go(func() { _ = s.compileEvaluation() }) // If it fails, the evaluation compiles and returns the error.
 		}
 		err = s.train(ctx)
+	}
+	if err == nil {
+		err = s.fallBack(ctx, whole)
 	}
 	if err == nil {
 		out, err = s.finish(ctx)
