@@ -117,24 +117,11 @@ func (l *Lab) Setup(ctx context.Context) error {
 	if runtime.GOOS == "windows" {
 		return errors.New("lab does not run on Windows, since its kernel is a shell script: use WSL")
 	}
-	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
-		return fmt.Errorf("the cache folder cannot be written: %w; set DMLX_CACHE to one that can", err)
-	}
-	goTool, err := exec.LookPath("go")
+	goTool, unlock, err := l.lock(ctx)
 	if err != nil {
-		return errors.New("no go command on PATH, which compiles notebook cells: install Go from https://go.dev/dl")
+		return err
 	}
-	lock := flock.New(l.dir("lock"))
-	if ok, err := lock.TryLock(); err != nil {
-		return fmt.Errorf("locking %s: %w", l.dir("lock"), err)
-	} else if !ok {
-		end := l.begin("waiting for another set-up")
-		if _, err := lock.TryLockContext(ctx, poll); err != nil {
-			return err
-		}
-		end(nil)
-	}
-	defer func() { _ = lock.Unlock() }()
+	defer unlock()
 	l.sweep()
 
 	if err := l.setupModule(ctx, goTool); err != nil { // First, since it is the one that may not be had at all.
@@ -165,6 +152,37 @@ func (l *Lab) Setup(ctx context.Context) error {
 		return err
 	}
 	return l.writeSettings()
+}
+
+// lock makes the cache folder and waits until no other set-up uses it. It returns the go command and what unlocks.
+func (l *Lab) lock(ctx context.Context) (goTool string, unlock func(), err error) {
+	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
+		return "", nil, fmt.Errorf("the cache folder cannot be written: %w; set DMLX_CACHE to one that can", err)
+	}
+	if goTool, err = exec.LookPath("go"); err != nil {
+		return "", nil, errors.New("no go command on PATH, which compiles notebook cells: install Go from https://go.dev/dl")
+	}
+	lock := flock.New(l.dir("lock"))
+	if ok, err := lock.TryLock(); err != nil {
+		return "", nil, fmt.Errorf("locking %s: %w", l.dir("lock"), err)
+	} else if !ok {
+		end := l.begin("waiting for another set-up")
+		if _, err := lock.TryLockContext(ctx, poll); err != nil {
+			return "", nil, err
+		}
+		end(nil)
+	}
+	return goTool, func() { _ = lock.Unlock() }, nil
+}
+
+// Module sets up Root alone, which is a step of Setup too: enough to compile the page's program.
+func (l *Lab) Module(ctx context.Context) error {
+	goTool, unlock, err := l.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return l.setupModule(ctx, goTool)
 }
 
 // Ready waits until a cell can run. Call Setup first.

@@ -134,10 +134,7 @@ func TestCellsResolveTheModule(t *testing.T) {
 	t.Setenv("GOSUMDB", "sum.golang.org")
 	cache := t.TempDir()
 	l := &Lab{Cache: cache, Version: version, Sum: got.Sum, Root: ModuleRoot(cache, version)}
-	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.setupModule(t.Context(), goTool); err != nil {
+	if err := l.Module(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	list := exec.Command(goTool, "list", "-find", "-f", "{{.ImportPath}} {{.Module.Version}}",
@@ -170,6 +167,7 @@ func TestCellsResolveTheModule(t *testing.T) {
 	for _, c := range []struct{ do, want string }{
 		{"go run ./mine", printed},
 		{"go list -deps " + buildinfo.Module + "/dmlx/cmd/dmlx >/dev/null", ""}, // As go install: all files are there.
+		{"GOOS=js GOARCH=wasm go list -deps " + buildinfo.Module + "/dmlx/page/wasm >/dev/null", ""}, // As dmlx page.
 	} {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", c.do)
 		cmd.Dir = l.Root

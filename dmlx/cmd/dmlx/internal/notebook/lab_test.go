@@ -102,6 +102,23 @@ func TestLabOutsideACheckout(t *testing.T) {
 	}
 }
 
+// Outside a checkout page compiles what the program was built from, as lab does.
+func TestPageOutsideACheckout(t *testing.T) {
+	if testing.Short() || buildinfo.Get().Source == "" {
+		t.Skip("compiles the page")
+	}
+	t.Setenv("DMLX_CACHE", t.TempDir())
+	t.Chdir(t.TempDir())
+	cmd := NewPage(cli.New(t.Context(), io.Discard, io.Discard))
+	cmd.SetArgs([]string{"--out", "site"})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if site, err := filepath.Glob("site/*.wasm.gz"); err != nil || len(site) != 1 {
+		t.Error(site, err)
+	}
+}
+
 // In a checkout lab shows copies of its notebooks, and --restore brings back one that was changed.
 func TestLabWorksOnCopies(t *testing.T) {
 	root := t.TempDir()

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/page"
 )
@@ -36,7 +35,8 @@ With --open, the page is made in the cache folder and opened in your browser.
 Without --single-file, DIR gets a folder of files for any web server: index.html and what it refers to. With it, DIR
 gets ` + singleFile + `, one file of about 5 MB that works from a disk, in a mail or in a notebook.
 
-The program in the page is compiled from this checkout, which takes about a minute the first time.`,
+The program in the page is compiled from the checkout around the working directory or, outside one, from what this
+program was built from, which takes about a minute the first time.`,
 		Example: `  dmlx page --open
   dmlx page --out public
   dmlx page --out . --single-file`,
@@ -52,12 +52,15 @@ The program in the page is compiled from this checkout, which takes about a minu
 				}
 				out, single = filepath.Join(cache, "page"), true
 			}
-			root, err := checkout.Trusted()
+			l, err := Lab(a)
 			if err != nil {
 				return err
 			}
 			stop := a.Line.Clock("building the page")
-			p, err := page.Build(cmd.Context(), root)
+			var p *page.Page
+			if err = l.Module(cmd.Context()); err == nil {
+				p, err = page.Build(cmd.Context(), l.Root)
+			}
 			stop()
 			if err != nil {
 				return err
