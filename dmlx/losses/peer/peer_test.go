@@ -1,5 +1,5 @@
-// Package peer has tests that hold the losses against pytorch-metric-learning: values and gradients of both on the same batches. Its
-// numbers are in peer.json, made in float64 by peer.py, which says where they are a formula's instead.
+// Package peer has tests that hold the losses against pytorch-metric-learning: values and gradients of both on the same
+// batches. Its numbers are in peer.json, made in float64 by peer.py, which says where they are a formula's instead.
 package peer
 
 import (

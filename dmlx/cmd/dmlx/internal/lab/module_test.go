@@ -166,8 +166,10 @@ func TestCellsResolveTheModule(t *testing.T) {
 	t.Setenv("GOMLX_BACKEND", "go")
 	for _, c := range []struct{ do, want string }{
 		{"go run ./mine", printed},
-		{"go list -deps " + buildinfo.Module + "/dmlx/cmd/dmlx >/dev/null", ""}, // As go install: all files are there.
-		{"GOOS=js GOARCH=wasm go list -deps " + buildinfo.Module + "/dmlx/page/wasm >/dev/null", ""}, // As dmlx page.
+		// As go install: all files are there.
+		{"go list -deps " + buildinfo.Module + "/dmlx/cmd/dmlx >/dev/null", ""},
+		// As dmlx page.
+		{"GOOS=js GOARCH=wasm go list -deps " + buildinfo.Module + "/dmlx/page/wasm >/dev/null", ""},
 	} {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", c.do)
 		cmd.Dir = l.Root
