@@ -291,17 +291,17 @@ func TestScaledIsSumOfTaps(t *testing.T) {
 		middle := func(side int) int { return int(math.RoundToEven(float64(side-tc.crop) / 2)) }
 		columns := by.taps(tc.width, width, middle(width), tc.crop)
 		rows := by.taps(tc.height, height, middle(height), tc.crop)
-		sum := func(of taps, value func(i int) uint8) uint8 {
+		sum := func(of *taps, k int, value func(i int) uint8) uint8 {
 			total := int64(0)
-			for i, w := range of.weights {
-				total += int64(w) * int64(value(of.first+i))
+			for i, w := range of.weights[k*of.n:][:of.n] {
+				total += int64(w) * int64(value(of.start+of.first[k]+i))
 			}
 			return uint8(max(0, min((total+1<<21)>>22, 255)))
 		}
 		for i, v := range got {
 			x, y, channel := i/3%tc.crop, i/3/tc.crop, i%3
-			want := sum(rows[y], func(row int) uint8 {
-				return sum(columns[x], func(column int) uint8 { return r.Pix[3*(row*tc.width+column)+channel] })
+			want := sum(rows, y, func(row int) uint8 {
+				return sum(columns, x, func(column int) uint8 { return r.Pix[3*(row*tc.width+column)+channel] })
 			})
 			if v != want {
 				t.Fatalf("%+v: channel %d of (%d, %d) is %d, want %d", tc, channel, x, y, v, want)

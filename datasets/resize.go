@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 )
@@ -87,68 +88,123 @@ func (r *Raster) crop(part Rectangle) (*Raster, error) {
 }
 
 // scale writes size × size pixels, from left and top on, of the picture scaled to width × height into dst. It computes
-// only what these need.
+// only what these need: columns first, each rounded to 8 bits, as Pillow does.
 func (r *Raster) scale(dst []uint8, width, height, left, top, size int, by Filter) {
-	columns := by.taps(r.Width, width, left, size)
-	rows := by.taps(r.Height, height, top, size)
-	first := rows[0].first
-	last := rows[size-1].first + len(rows[size-1].weights)
-	// Columns first, each rounded to 8 bits, as Pillow does.
-	narrow := make([]uint8, (last-first)*size*3)
-	for y := first; y < last; y++ {
-		in, out := r.Pix[3*y*r.Width:], narrow[(y-first)*size*3:]
-		for x := range columns {
-			c := &columns[x]
-			var red, green, blue int32
-			from := in[3*c.first:]
-			for i, w := range c.weights {
-				p := from[3*i : 3*i+3 : 3*i+3]
-				red += w * int32(p[0])
-				green += w * int32(p[1])
-				blue += w * int32(p[2])
-			}
-			p := out[3*x : 3*x+3 : 3*x+3]
-			p[0], p[1], p[2] = round8(red), round8(green), round8(blue)
-		}
+	columns, rows := by.taps(r.Width, width, left, size), by.taps(r.Height, height, top, size)
+	stride := (3*size + 7) &^ 7
+	narrow := make([]uint8, (rows.end-rows.start+1)*stride)
+	pairs := make([][3]uint64, columns.end-columns.start)
+	for y := rows.start; y < rows.end; y += 2 {
+		pairUp(pairs, r.Pix[3*(y*r.Width+columns.start):], r.Pix[3*(min(y+1, r.Height-1)*r.Width+columns.start):])
+		out := narrow[(y-rows.start)*stride:]
+		columns.across(out, out[stride:], pairs)
 	}
-	sums := make([]int32, 3*size)
-	for y := range rows {
-		from, out := narrow[(rows[y].first-first)*3*size:], dst[y*3*size:][:3*size]
-		clear(sums)
-		for i, w := range rows[y].weights {
-			for x, v := range from[3*size*i:][:len(sums)] {
-				sums[x] += w * int32(v)
-			}
+	for y, from := range rows.first {
+		down(dst[3*size*y:][:3*size], narrow[from*stride:], stride, rows.weights[y*rows.n:][:rows.n])
+	}
+}
+
+// pairUp puts the pixels of two rows together, the upper in the low halves of words, so that one product weights both.
+func pairUp(pairs [][3]uint64, upper, lower []uint8) {
+	upper, lower = upper[:3*len(pairs)], lower[:3*len(pairs)]
+	for i := range pairs {
+		u, l := upper[3*i:3*i+3:3*i+3], lower[3*i:3*i+3:3*i+3]
+		pairs[i] = [3]uint64{bytePair(u[0], l[0]), bytePair(u[1], l[1]), bytePair(u[2], l[2])}
+	}
+}
+
+// across scales two rows.
+func (t *taps) across(upper, lower []uint8, pairs [][3]uint64) {
+	all := t.weights
+	for x, from := range t.first {
+		weights := all[:t.n]
+		all = all[t.n:]
+		taps := pairs[from:][:len(weights)]
+		var red, green, blue uint64 = half, half, half
+		for i, w := range weights {
+			p := &taps[i]
+			red, green, blue = red+w*p[0], green+w*p[1], blue+w*p[2]
 		}
-		for x := range out {
-			out[x] = round8(sums[x])
+		u, l := upper[3*x:3*x+3:3*x+3], lower[3*x:3*x+3:3*x+3]
+		if (red|green|blue)&outside == 0 {
+			u[0], u[1], u[2] = uint8(red>>fixed), uint8(green>>fixed), uint8(blue>>fixed)
+			l[0], l[1], l[2] = uint8(red>>(32+fixed)), uint8(green>>(32+fixed)), uint8(blue>>(32+fixed))
+			continue
 		}
+		u[0], l[0] = clamp(red)
+		u[1], l[1] = clamp(green)
+		u[2], l[2] = clamp(blue)
+	}
+}
+
+// down sums rows, with a weight for each. A word holds bytes that are four apart.
+func down(out, rows []uint8, stride int, weights []uint64) {
+	for x := 0; x < len(out); x += 8 {
+		var s0, s1, s2, s3 uint64 = half, half, half, half
+		at := x
+		for _, w := range weights {
+			v := binary.LittleEndian.Uint64(rows[at:])
+			s0, s1, s2, s3 = s0+w*(v&low8), s1+w*(v>>8&low8), s2+w*(v>>16&low8), s3+w*(v>>24&low8)
+			at += stride
+		}
+		if (s0|s1|s2|s3)&outside == 0 && x+8 <= len(out) {
+			binary.LittleEndian.PutUint64(out[x:],
+				s0>>fixed&low8|s1>>fixed&low8<<8|s2>>fixed&low8<<16|s3>>fixed&low8<<24)
+			continue
+		}
+		var eight [8]uint8
+		for i, s := range [4]uint64{s0, s1, s2, s3} {
+			eight[i], eight[i+4] = clamp(s)
+		}
+		copy(out[x:], eight[:])
 	}
 }
 
 // fixed is the number of binary places of weights (Resample.c's PRECISION_BITS).
 const fixed = 32 - 8 - 2
 
-// round8 rounds a sum of weighted bytes: less than 255·2²³, which an int32 holds, though weights may be below 0.
-func round8(sum int32) uint8 { return uint8(max(0, min((sum+1<<(fixed-1))>>fixed, 255))) }
+// Of two numbers in a word, which is the first plus 2³² times the second.
+const (
+	both    = 1<<32 + 1
+	low8    = 255 * both
+	half    = 1 << (fixed - 1) * both       // Rounds them.
+	outside = (1<<32 - 1<<(fixed+8)) * both // Has bits of sums below 0 or, once rounded, above 255.
+)
 
-// taps are the pixels that one pixel is made of: weights, in fixed point, of those from first on.
+func bytePair(first, second uint8) uint64 { return uint64(first) | uint64(second)<<32 }
+
+// clamp rounds two sums to bytes.
+func clamp(sums uint64) (first, second uint8) {
+	low := int64(int32(sums))
+	high := (int64(sums) - low) >> 32
+	return uint8(max(0, min(low>>fixed, 255))), uint8(max(0, min(high>>fixed, 255)))
+}
+
+// taps are the pixels, from start up to end, that pixels of a scaled line are made of: n each.
 type taps struct {
-	first   int
-	weights []int32
+	start, end, n int
+	first         []int    // The first of each, counted from start.
+	weights       []uint64 // Of n for each, in fixed point; below 0 modulo 2⁶⁴.
 }
 
 // taps gives pixels from … from+n−1 of a line of length in scaled to length out.
-func (f Filter) taps(in, out, from, n int) []taps {
-	all := make([]taps, n)
+func (f Filter) taps(in, out, from, n int) *taps {
+	t := &taps{first: make([]int, n)}
+	all := make([][]float64, n)
 	for k := range all {
-		first, weights := f.Weights(in, out, from+k)
-		all[k] = taps{first, make([]int32, len(weights))}
-		for i, w := range weights {
-			all[k].weights[i] = int32(math.Copysign(0.5, w) + w*(1<<fixed))
-		}
+		t.first[k], all[k] = f.Weights(in, out, from+k)
+		t.n = max(t.n, len(all[k]))
 	}
-	return all
+	t.start = min(t.first[0], in-t.n)
+	t.weights = make([]uint64, n*t.n)
+	for k, weights := range all {
+		first := min(t.first[k], in-t.n)
+		for i, w := range weights {
+			t.weights[k*t.n+t.first[k]-first+i] = uint64(int64(math.Copysign(0.5, w) + w*(1<<fixed)))
+		}
+		t.first[k], t.end = first-t.start, first+t.n
+	}
+	return t
 }
 
 // Weights returns what the pixel at a place of a line of length in scaled to length out is a weighted mean of: pixels
