@@ -115,8 +115,7 @@ func lights() (cb, cr [256]uint64) {
 	return cb, cr
 }
 
-// clipped holds clip8 of the numbers from -clipBelow, which colors and samples of the transform are within. Noise
-// makes a branch dear.
+// clipped holds clip8 of the numbers from -clipBelow, which colors are within. Noise makes a branch dear.
 var clipped = func() (table [1024]uint8) {
 	for i := range table {
 		table[i] = clip8(int32(i) - clipBelow)
@@ -124,7 +123,7 @@ var clipped = func() (table [1024]uint8) {
 	return table
 }()
 
-const clipBelow = halfSample - 128
+const clipBelow = 384
 
 // clip8 returns v limited to 0..255.
 func clip8(v int32) uint8 {

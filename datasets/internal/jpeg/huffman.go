@@ -11,11 +11,17 @@ const lookBits = 9
 
 // huffman is a table of codes, ITU-T T.81 annex C.
 type huffman struct {
-	look    [1 << lookBits]uint16 // length in the high byte, symbol in the low; 0 where codes are longer
+	look    [1 << lookBits]uint16 // by packed; 0 where codes are longer
 	most    [18]int32             // the largest code of a length, -1 for none; beyond 16, all are
 	first   [17]int32             // added to a code of a length, it gives its symbol's place
 	symbols [256]uint8
 	largest uint8 // of the symbols
+}
+
+// packed is a symbol and, in the high byte, the length of its code and of the number that follows, which the symbol's
+// low 4 bits tell.
+func packed(length uint, symbol uint8) uint16 {
+	return uint16(length+uint(symbol&15))<<8 | uint16(symbol)
 }
 
 func newHuffman(counts [16]uint8, symbols []byte) (*huffman, error) {
@@ -35,7 +41,7 @@ func newHuffman(counts [16]uint8, symbols []byte) (*huffman, error) {
 		for range count {
 			if length <= lookBits {
 				for k := range int32(1) << (lookBits - length) {
-					h.look[code<<(lookBits-length)|k] = uint16(length)<<8 | uint16(symbols[place])
+					h.look[code<<(lookBits-length)|k] = packed(uint(length), symbols[place])
 				}
 			}
 			code, place = code+1, place+1
@@ -118,7 +124,7 @@ func (b *bits) symbol(h *huffman) uint8 {
 	if entry == 0 {
 		entry = b.long(h)
 	}
-	b.n -= uint(entry >> 8)
+	b.n -= uint(entry>>8 - entry&15)
 	return uint8(entry)
 }
 
@@ -126,7 +132,7 @@ func (b *bits) symbol(h *huffman) uint8 {
 func (b *bits) long(h *huffman) uint16 {
 	for length := uint(lookBits + 1); length <= 16; length++ {
 		if code := int32(b.held>>((b.n-length)&63)) & (1<<length - 1); code <= h.most[length] {
-			return uint16(length)<<8 | uint16(h.symbols[uint8(code+h.first[length])])
+			return packed(length, h.symbols[uint8(code+h.first[length])])
 		}
 	}
 	b.bad = true
@@ -136,7 +142,12 @@ func (b *bits) long(h *huffman) uint16 {
 // signed reads a number of count bits, ITU-T T.81 F.2.2.1: the lower half of the values stand for negative numbers.
 func (b *bits) signed(count int) int32 { return extend(b.take(count), uint(count)) }
 
-// extend does so without a branch, which would be guessed wrong every other time.
+// extend does so with the low bits of v, without a branch, which would be guessed wrong every other time.
 func extend(v int32, count uint) int32 {
-	return v + (v-1<<(count&15)>>1)>>31&(1-1<<(count&15))
+	low := lows[count&15]
+	v &= low
+	return v - low&^((low>>1-v)>>31)
 }
+
+var lows = [16]int32{0, 1<<1 - 1, 1<<2 - 1, 1<<3 - 1, 1<<4 - 1, 1<<5 - 1, 1<<6 - 1, 1<<7 - 1, 1<<8 - 1, 1<<9 - 1,
+	1<<10 - 1, 1<<11 - 1, 1<<12 - 1, 1<<13 - 1, 1<<14 - 1, 1<<15 - 1}

@@ -44,7 +44,7 @@ type decoder struct {
 	across, down  int // the finest sampling factors
 	restart       int // MCUs between restart markers, 0 for none
 	scans         int // so far
-	quant         [4]*[64]int32
+	quant         [4]*[64]int64
 	dc, ac        [4]*huffman
 
 	jfif           bool
@@ -72,7 +72,7 @@ type component struct {
 	id           uint8
 	across, down int // sampling factors
 	table        uint8
-	quant        *[64]int32 // as it stood at the component's first scan, in natural order
+	quant        *[64]int64 // as it stood at the component's first scan, row by row; in odd columns times 2³²
 
 	width, height          int     // in samples
 	blocksWide, blocksTall int     // of what is stored: whole MCUs
@@ -274,13 +274,13 @@ func (d *decoder) quantTables(s []byte) error {
 		if wide > 1 || id > 3 || len(s) < 1+64*(1+wide) {
 			return errors.New("a damaged quantization table")
 		}
-		table := &[64]int32{}
-		for k := range table {
+		table := &[64]int64{}
+		for k, i := range natural {
+			step := int64(s[1+k])
 			if wide == 1 {
-				table[natural[k]] = int32(binary.BigEndian.Uint16(s[1+2*k:]))
-			} else {
-				table[natural[k]] = int32(s[1+k])
+				step = int64(binary.BigEndian.Uint16(s[1+2*k:]))
 			}
+			table[i] = step << (32 * (i & 1))
 		}
 		d.quant[id] = table
 		s = s[1+64*(1+wide):]
@@ -337,7 +337,8 @@ func (d *decoder) finish() error {
 			var b block
 			for i, v := range c.coefficients[64*n:][:64] {
 				if v != 0 {
-					b.put(i, int32(v)*c.quant[i])
+					set, beyond := b.put(i, int32(v), c.quant)
+					b.set, b.beyond = b.set|set, b.beyond|beyond
 				}
 			}
 			if !c.transform(n%c.blocksWide, n/c.blocksWide, &b) {

@@ -280,9 +280,9 @@ func (s *scan) sequential(p *part) error {
 	if err != nil {
 		return err
 	}
-	s.block.put(0, dc*p.quant[0])
 	held, n := s.held, s.n // In registers, for speed: this loop is symbol and signed.
-	ac, quant := p.ac, p.quant
+	ac, quant, b := p.ac, p.quant, &s.block
+	set, beyond := b.put(0, dc, quant)
 	for k := 1; k < 64; k++ {
 		if n < 32 {
 			s.held, s.n = held, n
@@ -306,11 +306,10 @@ func (s *scan) sequential(p *part) error {
 		if k += run; k > 63 {
 			return errRoom
 		}
-		n -= count
-		i := int(natural[k&63] & 63)
-		s.block.put(i, extend(int32(held>>(n&63))&(1<<count-1), count)*quant[i])
+		bit, v := b.put(int(natural[k&63]), extend(int32(held>>(n&63)), count), quant)
+		set, beyond = set|bit, beyond|v
 	}
-	s.held, s.n = held, n
+	s.held, s.n, b.set, b.beyond = held, n, set, beyond
 	return nil
 }
 

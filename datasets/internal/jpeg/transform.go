@@ -1,5 +1,7 @@
 package jpeg
 
+import "encoding/binary"
+
 // Constants of the transform, fixed point with 13 bits, and the bits that its first pass keeps beyond the integers.
 const (
 	fixBits  = 13
@@ -19,11 +21,12 @@ const (
 	fix3072711026 = 25172
 )
 
-// block holds the coefficients of 8×8 samples times their steps of quantization, row by row, and which are not 0.
+// block holds the coefficients of 8×8 samples times their steps of quantization, row by row, and which are not 0. Two
+// neighbors are one number, the left plus 2³² times the right: its sums and multiples are those of both.
 type block struct {
-	values [64]int32
+	pairs  [32]int64
 	set    uint64
-	beyond uint32 // has bits of 2*halfWide and up if a coefficient is beyond halfWide
+	beyond int64 // has bits that wide has not if a coefficient is beyond halfWide
 }
 
 // Ranges in which all of libjpeg-turbo's transforms agree. Beyond them its C code wraps around where its vector code
@@ -32,13 +35,18 @@ type block struct {
 const (
 	halfWide   = 1 << 14 // Coefficients and what is between the passes; sums of two are of 16 bits.
 	halfSample = 1 << 9
+
+	both = 1<<32 + 1               // Times a number it is that number twice.
+	left = 1<<32 - 1               // The bits of the left.
+	wide = (2*halfWide - 1) * both // Those of numbers within halfWide, once that is added to them.
 )
 
-// put sets the coefficient at place i, counted row by row.
-func (b *block) put(i int, v int32) {
-	b.values[i] = v
-	b.set |= 1 << (i & 63)
-	b.beyond |= uint32(v + halfWide)
+// put adds the coefficient at place i, counted row by row, a multiple of its step, as of component.quant. It returns
+// what set and beyond are to have.
+func (b *block) put(i int, v int32, quant *[64]int64) (set uint64, beyond int64) {
+	pair := int64(v) * quant[i&63]
+	b.pairs[i>>1&31] += pair
+	return 1 << (i & 63), pair + halfWide*both
 }
 
 // transform writes the samples of a block: the inverse cosine transform of Loeffler, Ligtenberg and Moschytz (ICASSP
@@ -47,75 +55,105 @@ func (b *block) put(i int, v int32) {
 func (c *component) transform(x, y int, b *block) bool {
 	out := c.samples[8*(y*c.stride+x):]
 	if b.set&^1 == 0 { // Both passes keep the only coefficient but for its scale.
-		s := (b.values[0] + 4) >> 3
-		v := clip(s)
+		s := (int32(b.pairs[0]) + 4) >> 3
+		v := clip8(s + 128)
 		for row := range 8 {
 			to := out[row*c.stride:][:8:8]
 			for i := range to {
 				to[i] = v
 			}
 		}
-		return b.beyond < 2*halfWide && uint32(s+halfSample) < 2*halfSample
+		return b.beyond&^wide == 0 && uint32(s+halfSample) < 2*halfSample
 	}
-	var between [64]int32
-	beyond := b.beyond
-	const below = 0x0101010101010100 // The rows of the first column but for the first.
-	for i := range 8 {
-		v := b.values[i:]
-		if b.set&(below<<i) == 0 {
-			s := v[0] << keepBits
-			beyond |= uint32(s + halfWide)
+	var between [32]int64 // Pairs of a row, with halfWide added.
+	beyond, sums := b.beyond, int64(0)
+	const shift = fixBits - keepBits
+	for i := range 4 {
+		v, to := b.pairs[i:][:29], between[i:][:29]
+		// The rows of the first two columns but for the first, and their lower half.
+		const below, lower = 0x0303030303030300, 0x0303030300000000
+		if b.set&(below<<(2*i)) == 0 {
+			s := v[0]<<keepBits + halfWide*both
+			beyond |= s
 			for row := range 8 {
-				between[8*row+i] = s
+				to[4*row] = s
 			}
 			continue
 		}
-		const half, shift = 1 << (fixBits - keepBits - 1), fixBits - keepBits
-		s0, s1, s2, s3, s4, s5, s6, s7 := inverse(v[0], v[8], v[16], v[24], v[32], v[40], v[48], v[56])
-		s0, s1, s2, s3 = (s0+half)>>shift, (s1+half)>>shift, (s2+half)>>shift, (s3+half)>>shift
-		s4, s5, s6, s7 = (s4+half)>>shift, (s5+half)>>shift, (s6+half)>>shift, (s7+half)>>shift
-		beyond |= uint32(s0+halfWide) | uint32(s1+halfWide) | uint32(s2+halfWide) | uint32(s3+halfWide) |
-			uint32(s4+halfWide) | uint32(s5+halfWide) | uint32(s6+halfWide) | uint32(s7+halfWide)
-		to := between[i:]
-		to[0], to[8], to[16], to[24], to[32], to[40], to[48], to[56] = s0, s1, s2, s3, s4, s5, s6, s7
+		var s0, s1, s2, s3, s4, s5, s6, s7 int64
+		if v0 := v[0]<<fixBits + (1<<(shift-1)+halfWide<<shift)*both; b.set&(lower<<(2*i)) == 0 {
+			s0, s1, s2, s3, s4, s5, s6, s7 = inverseHalf(v0, v[4], v[8], v[12])
+		} else {
+			s0, s1, s2, s3, s4, s5, s6, s7 = inverse(v0, v[4], v[8], v[12], v[16]<<fixBits, v[20], v[24], v[28])
+		}
+		sums |= s0 | s1 | s2 | s3 | s4 | s5 | s6 | s7
+		to[0], to[4], to[8], to[12] = s0>>shift&wide, s1>>shift&wide, s2>>shift&wide, s3>>shift&wide
+		to[16], to[20], to[24], to[28] = s4>>shift&wide, s5>>shift&wide, s6>>shift&wide, s7>>shift&wide
 	}
-	samples := uint32(0)
-	for row := range 8 {
-		v := between[8*row:][:8:8]
-		const half, shift = 1 << (fixBits + keepBits + 2), fixBits + keepBits + 3
-		s0, s1, s2, s3, s4, s5, s6, s7 := inverse(v[0]+half>>fixBits, v[1], v[2], v[3], v[4], v[5], v[6], v[7])
-		s0, s1, s2, s3, s4, s5, s6, s7 = s0>>shift, s1>>shift, s2>>shift, s3>>shift, s4>>shift, s5>>shift, s6>>shift,
-			s7>>shift
-		samples |= uint32(s0+halfSample) | uint32(s1+halfSample) | uint32(s2+halfSample) | uint32(s3+halfSample) |
-			uint32(s4+halfSample) | uint32(s5+halfSample) | uint32(s6+halfSample) | uint32(s7+halfSample)
-		to := out[row*c.stride:][:8:8]
-		to[0], to[1], to[2], to[3] = clip(s0), clip(s1), clip(s2), clip(s3)
-		to[4], to[5], to[6], to[7] = clip(s4), clip(s5), clip(s6), clip(s7)
+	if beyond&^wide != 0 || sums&^((2*halfWide<<shift-1)*both) != 0 {
+		return false
 	}
-	return beyond < 2*halfWide && samples < 2*halfSample
+	for row := 0; row < 8; row += 2 {
+		u, l := (*[4]int64)(between[4*row:]), (*[4]int64)(between[4*row+4:])
+		even := func(i int) int64 { return u[i]&left + l[i]<<32 - halfWide*both } // A column of two rows.
+		odd := func(i int) int64 { return u[i]>>32 + l[i]&^left - halfWide*both }
+		const shift = fixBits + keepBits + 3
+		var s0, s1, s2, s3, s4, s5, s6, s7 int64
+		if v0 := even(0)<<fixBits + (1<<(shift-1)+128<<shift)*both; b.set&0xf0f0f0f0f0f0f0f0 == 0 {
+			s0, s1, s2, s3, s4, s5, s6, s7 = inverseHalf(v0, odd(0), even(1), odd(1))
+		} else {
+			s0, s1, s2, s3, s4, s5, s6, s7 = inverse(v0, odd(0), even(1), odd(1), even(2)<<fixBits, odd(2), even(3), odd(3))
+		}
+		upper, lower := out[row*c.stride:][:8:8], out[(row+1)*c.stride:][:8:8]
+		if (s0|s1|s2|s3|s4|s5|s6|s7)&^((256<<shift-1)*both) == 0 { // All are within 0..255.
+			const one = 255 * both
+			first := uint64(s0>>shift&one | s1>>shift&one<<8 | s2>>shift&one<<16 | s3>>shift&one<<24)
+			last := uint64(s4>>shift&one | s5>>shift&one<<8 | s6>>shift&one<<16 | s7>>shift&one<<24)
+			binary.LittleEndian.PutUint64(upper, first&left|last<<32)
+			binary.LittleEndian.PutUint64(lower, first>>32|last&^left)
+			continue
+		}
+		for i, s := range [8]int64{s0, s1, s2, s3, s4, s5, s6, s7} {
+			u, l := int32(s)>>shift, (s-int64(int32(s)))>>(32+shift)
+			if uint32(u-128+halfSample) >= 2*halfSample || uint64(l-128+halfSample) >= 2*halfSample {
+				return false
+			}
+			upper[i], lower[i] = clip8(u), clip8(int32(l))
+		}
+	}
+	return true
 }
 
-// inverse is the transform of one column or row, times 2^(fixBits+3/2).
-func inverse(v0, v1, v2, v3, v4, v5, v6, v7 int32) (_, _, _, _, _, _, _, _ int32) {
+// inverse is the transform of two columns or rows, times 2^(fixBits+3/2). v0 and v4 are times 2^fixBits.
+func inverse(v0, v1, v2, v3, v4, v5, v6, v7 int64) (_, _, _, _, _, _, _, _ int64) {
 	// Even part.
 	z := (v2 + v6) * fix0541196100
 	c2 := z - v6*fix1847759065
 	c3 := z + v2*fix0765366865
-	c0, c1 := (v0+v4)<<fixBits, (v0-v4)<<fixBits
+	c0, c1 := v0+v4, v0-v4
 	e0, e3, e1, e2 := c0+c3, c0-c3, c1+c2, c1-c2
 
 	// Odd part.
 	z1, z2, z3, z4 := v7+v1, v5+v3, v7+v3, v5+v1
 	z5 := (z3 + z4) * fix1175875602
-	z1, z2 = -z1*fix0899976223, -z2*fix2562915447
+	z1, z2 = z1*fix0899976223, z2*fix2562915447
 	z3, z4 = z5-z3*fix1961570560, z5-z4*fix0390180644
-	o0 := v7*fix0298631336 + z1 + z3
-	o1 := v5*fix2053119869 + z2 + z4
-	o2 := v3*fix3072711026 + z2 + z3
-	o3 := v1*fix1501321110 + z1 + z4
+	o0 := v7*fix0298631336 - z1 + z3
+	o1 := v5*fix2053119869 - z2 + z4
+	o2 := v3*fix3072711026 - z2 + z3
+	o3 := v1*fix1501321110 - z1 + z4
 
 	return e0 + o3, e1 + o2, e2 + o1, e3 + o0, e3 - o0, e2 - o1, e1 - o2, e0 - o3
 }
 
-// clip returns the sample of a value about 0, within ±halfSample.
-func clip(v int32) uint8 { return clipped[uint32(v+halfSample)&1023] }
+// inverseHalf is inverse where v4 and on are 0.
+func inverseHalf(v0, v1, v2, v3 int64) (_, _, _, _, _, _, _, _ int64) {
+	c2, c3 := v2*fix0541196100, v2*(fix0541196100+fix0765366865)
+	e0, e3, e1, e2 := v0+c3, v0-c3, v0+c2, v0-c2
+	z5 := (v1 + v3) * fix1175875602
+	o0 := z5 - v1*fix0899976223 - v3*fix1961570560
+	o1 := z5 - v1*fix0390180644 - v3*fix2562915447
+	o2 := z5 + v3*(fix3072711026-fix2562915447-fix1961570560)
+	o3 := z5 + v1*(fix1501321110-fix0899976223-fix0390180644)
+	return e0 + o3, e1 + o2, e2 + o1, e3 + o0, e3 - o0, e2 - o1, e1 - o2, e0 - o3
+}
