@@ -70,6 +70,7 @@ var readers = map[string]string{
 	"dmlx/internal/buildinfo/buildinfo.go":    system,
 	"dmlx/durable/durable.go":                 ours,
 	"dmlx/durable/files.go":                   "all of them",
+	"dmlx/losses/peer/peer.go":                embedded,
 	"dmlx/npy/files.go":                       "arrays",
 	"dmlx/npy/labels.go":                      "arrays",
 	"dmlx/onnx/metadata.go":                   "onnx",
