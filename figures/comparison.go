@@ -233,8 +233,12 @@ func (c *Comparison) Plot() *Figure {
 		Width: vg.Points(290 * float64(len(panels[0]))), Height: (line+gap)*vg.Length(len(panels)) - gap + 24,
 		Alt: c.Alt + c.words(), Provenance: c.Provenance,
 		panels: func(canvas draw.Canvas) {
-			key(&canvas, []keyed{{"ours, mean ± std over seeds", look{Blue, draw.CircleGlyph{}, nil}},
-				{"the paper's", look{quiet, diamond{}, nil}}}, 16)
+			keys := []keyed{{"ours, mean ± std over seeds", look{Blue, draw.CircleGlyph{}, nil}},
+				{"the paper's", look{quiet, diamond{}, nil}}}
+			if !slices.ContainsFunc(c.Sets, func(s ComparedSet) bool { return s.Theirs != nil }) {
+				keys = keys[:1]
+			}
+			key(&canvas, keys, 16)
 			drawRows(canvas, panels, gap, 18)
 		},
 	}
@@ -299,7 +303,7 @@ func (c *Comparison) panel(set ComparedSet, column int, values span) *plot.Plot 
 			mark: draw.GlyphStyle{Color: color, Radius: vg.Points(3.2), Shape: ringed{shape}}}
 		for _, row := range c.Rows {
 			m := less(CellOf(pivot, row, c.Columns[column]).Mean(), origin)
-			w.values = append(w.values, meanPoint(0, m).Interval)
+			w.values = append(w.values, deviation(m))
 			w.diverged = append(w.diverged, m.Diverged > 0)
 		}
 		p.Add(w)

@@ -121,9 +121,6 @@ func (s *span) add(values ...float64) {
 // addMean adds a mean with its deviation.
 func (s *span) addMean(m stats.Mean) { s.add(m.Mean-m.Std, m.Mean+m.Std) }
 
-// addInterval adds a value with its interval.
-func (s *span) addInterval(v stats.Interval) { s.add(v.Value, v.Low, v.High) }
-
 // padded returns the range with a share of its length, but at least some room, at each end; an empty range is one of
 // percents.
 func (s span) padded(share, least float64) span {
@@ -253,57 +250,9 @@ func (w whiskers) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// point is a value at a place of a curve.
-type point struct {
-	x float64
-	stats.Interval
-}
-
-// meanPoint returns a mean with its deviation at a place.
-func meanPoint(x float64, m stats.Mean) point {
-	return point{x, stats.Interval{Value: m.Mean, Low: m.Mean - m.Std, High: m.Mean + m.Std}}
-}
-
-// track draws values with their intervals and a line through them.
-type track struct {
-	points     []point
-	look       look
-	bar, width float64 // Of the intervals and of the line.
-	radius     float64
-}
-
-func (l track) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	var parts [][]vg.Point // Of the line, which has a gap where a value is missing.
-	whole := false
-	for _, v := range l.points {
-		if !finite(v.Value) {
-			whole = false
-			continue
-		}
-		if !whole {
-			parts, whole = append(parts, nil), true
-		}
-		if v.Low < v.High {
-			c.StrokeLine2(stroke(l.look.color, l.bar), x(v.x), y(max(v.Low, p.Y.Min)), x(v.x), y(min(v.High, p.Y.Max)))
-		}
-		last := len(parts) - 1
-		parts[last] = append(parts[last], pt(x(v.x), y(v.Value)))
-	}
-	for _, line := range parts {
-		c.StrokeLines(stroke(l.look.color, l.width, l.look.dashes...), line)
-	}
-	for _, v := range slices.Concat(parts...) {
-		dot(c, l.look.color, vg.Points(l.radius), l.look.shape, v.X, v.Y)
-	}
-}
-
-// meanLine draws a dashed line at a value of the horizontal axis.
-type meanLine float64
-
-func (m meanLine) Plot(c draw.Canvas, p *plot.Plot) {
-	x, _ := p.Transforms(&c)
-	c.StrokeLine2(stroke(quiet, 0.9, 3, 2), x(float64(m)), c.Min.Y, x(float64(m)), c.Max.Y)
+// deviation returns a mean as a value with its standard deviation to both sides.
+func deviation(m stats.Mean) stats.Interval {
+	return stats.Interval{Value: m.Mean, Low: m.Mean - m.Std, High: m.Mean + m.Std}
 }
 
 // noteRoom is the height that a provenance of one line takes.

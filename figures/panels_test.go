@@ -18,7 +18,7 @@ func TestSpan(t *testing.T) {
 	s := spanOf(3, math.NaN(), 1, math.Inf(1), math.Inf(-1))
 	s.addMean(stats.Mean{Mean: 4, Std: 1})
 	s.addMean(Missing)
-	s.addInterval(stats.Interval{Value: 2, Low: -1, High: math.NaN()})
+	s.add(2, -1, math.NaN())
 	if s != (span{-1, 5}) {
 		t.Errorf("%v", s)
 	}

@@ -7,7 +7,7 @@ import "cmp"
 const Published = "as published"
 
 // WithExchanges returns a loss's cell as published, followed by one cell for each exchange of a part, such as
-// "pair=lin-ms", as [figures.ExchangeGains] compares them.
+// "pair=lin-ms".
 func WithExchanges(c Cell, exchanges ...string) []Cell {
 	c.Column, c.Method = Published, cmp.Or(c.Row, c.Label, c.String())
 	out := []Cell{c}

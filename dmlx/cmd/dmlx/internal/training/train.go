@@ -44,7 +44,7 @@ func NewTrain(a *cli.App) *cobra.Command {
 		Long: `Train a network by a gradient rule or a loss and measure its retrieval. With several rules, losses or seeds,
 train the missing runs and compare all: means over seeds, tests of the differences to the first rule or loss and, in the
 folder --out, curves and LaTeX. A parameter may have several values, as in "cos/lin/cir?tau=0.5,1,2": each is a rule of
-its own, and --out has the figure of Recall@1 over the parameter.
+its own.
 
 If a run is stopped, the same command continues it. Finished runs are read from the store, and where several are
 compared, also from the results that are bundled with the program. With --on slurm a cluster trains the missing runs.
