@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -106,40 +105,24 @@ func ruleNames() []string {
 	return out
 }
 
-// newHelp is cobra's command for help, which fails where that one prints the help of something else and succeeds.
-func newHelp() *cobra.Command {
-	pages := map[string]string{"json": jsonHelp(), "onnx": onnx.Export, "optuna": optunaScript}
-	return &cobra.Command{
-		Use:     "help [COMMAND…]",
-		Short:   "Show the help of a command; help json, onnx and optuna print a page and two scripts",
-		Example: "  dmlx help train\n  dmlx help json\n  dmlx help onnx > export.py\n  dmlx help optuna > tune.py",
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			of, _, err := cmd.Root().Find(args)
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			var out []string
-			for _, below := range of.Commands() {
-				if below.IsAvailableCommand() {
-					out = append(out, cobra.CompletionWithDesc(below.Name(), below.Short))
-				}
-			}
-			return out, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && pages[args[0]] != "" {
-				_, err := fmt.Fprint(cmd.OutOrStdout(), pages[args[0]])
-				return err
-			}
-			of, rest, err := cmd.Root().Find(args)
-			if err == nil && len(rest) > 0 {
-				err = of.ValidateArgs(rest)
-			}
-			if err != nil {
-				return cli.Usage(err)
-			}
-			of.InitDefaultHelpFlag()
-			return of.Help()
-		},
+// addHelp adds the pages of dmlx help that are about no command, and has it fail where cobra's own prints the help of
+// something else and succeeds.
+func addHelp(root *cobra.Command) {
+	for _, page := range []struct{ name, short, text string }{
+		{"json", "What commands print with --json", jsonHelp()},
+		{"onnx", "A script that exports a network to ONNX: dmlx help onnx > export.py", onnx.Export},
+		{"optuna", "A script that searches by Optuna: dmlx help optuna > tune.py", optunaScript},
+	} {
+		root.AddCommand(&cobra.Command{Use: page.name, Short: page.short, Long: page.text})
+	}
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"}) // It is there.
+	help.Example = "  dmlx help train\n  dmlx help json\n  dmlx help onnx > export.py\n  dmlx help optuna > tune.py"
+	help.Args = func(_ *cobra.Command, args []string) error {
+		of, rest, err := root.Find(args)
+		if err == nil && len(rest) > 0 {
+			err = of.ValidateArgs(rest)
+		}
+		return cli.Usage(err)
 	}
 }

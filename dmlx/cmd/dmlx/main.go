@@ -170,7 +170,6 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 	root.SetFlagErrorFunc(flagError)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	root.SetHelpCommand(newHelp())
 	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print the result as one JSON object")
 	root.AddCommand(
 		training.NewTrain(a),
@@ -190,6 +189,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		newDoctor(a),
 		training.NewJob(a),
 	)
+	addHelp(root)
 	for _, cmd := range root.Commands() {
 		if slices.Contains([]string{"runs", "lab", "doctor", "weights", "embed", "recall", "job"}, cmd.Name()) {
 			a.AddStore(cmd.PersistentFlags())

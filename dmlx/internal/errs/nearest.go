@@ -2,8 +2,6 @@ package errs
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -67,20 +65,4 @@ func distance(a, b string) int {
 		before, last, now = last, now, before
 	}
 	return last[len(t)]
-}
-
-// NearFolder returns "; did you mean PATH?" if a folder beside one that is not there has nearly its name, or else "".
-func NearFolder(missing string) string {
-	entries, _ := os.ReadDir(filepath.Dir(missing))
-	var names []string
-	for _, e := range entries {
-		if info, err := os.Stat(filepath.Join(filepath.Dir(missing), e.Name())); err == nil && info.IsDir() {
-			names = append(names, e.Name())
-		}
-	}
-	near := Nearest(filepath.Base(missing), names)
-	if near == "" {
-		return ""
-	}
-	return "; did you mean " + filepath.Join(filepath.Dir(missing), near) + "?"
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
-	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -107,7 +106,7 @@ func (a *App) ReadStore() (*runs.Store, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && a.StoreDir != "" {
-		return nil, fmt.Errorf("--store %s: no such folder%s", a.StoreDir, errs.NearFolder(dir))
+		return nil, fmt.Errorf("--store %s: no such folder", a.StoreDir)
 	}
 	return &runs.Store{Dir: dir, DataOptions: a.DataOptions()}, nil
 }
