@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
 )
@@ -59,16 +61,6 @@ func (c *cluster) check(f *pflag.FlagSet) error {
 	return cli.Usagef("--on %s: want slurm, or no --on to train on this machine", c.on)
 }
 
-// dry prints the script without submitting it.
-func (c *cluster) dry(a *cli.App, store *runs.Store, jobs []runs.Job) error {
-	s, err := slurm.Plan(store, jobs, c.Options)
-	if err != nil {
-		return err
-	}
-	return a.Print(submitted{store.Dir, hashes(s), s.Busy, "", s.Dir, s.Script},
-		busy(s, fmt.Sprintf("%d runs are missing in %s\n\n%s", len(s.Jobs), store.Dir, strings.TrimSpace(s.Script))))
-}
-
 // submitted is the JSON of a job array.
 type submitted struct {
 	Store  string   `json:"store"`
@@ -79,29 +71,10 @@ type submitted struct {
 	Script string   `json:"script"`
 }
 
-func hashes(s *slurm.Submission) []string {
-	out := []string{}
-	for _, j := range s.Jobs {
-		out = append(out, j.Spec.Hash())
-	}
-	return out
-}
-
-// busy adds to a text how many runs are not submitted since they are trained now.
-func busy(s *slurm.Submission, text string) string {
-	if s.Busy > 0 {
-		text = fmt.Sprintf("%d runs are trained now and not submitted again\n%s", s.Busy, text)
-	}
-	return text
-}
-
-// elsewhere returns a function that submits runs to the cluster. It returns when they are trained, or else
-// [ErrElsewhere].
-func (c *cluster) elsewhere(a *cli.App, store *runs.Store) func(context.Context, []runs.Job) error {
+// submit returns a function that submits runs to the cluster, or with --dry-run prints the script. It returns when they
+// are trained, or else [ErrElsewhere].
+func (c *cluster) submit(a *cli.App, store *runs.Store) func(context.Context, []runs.Job) error {
 	return func(ctx context.Context, jobs []runs.Job) error {
-		if len(jobs) == 0 {
-			return nil
-		}
 		o := c.Options
 		if o.Wait {
 			o.Say = a.Note
@@ -110,19 +83,26 @@ func (c *cluster) elsewhere(a *cli.App, store *runs.Store) func(context.Context,
 		if err != nil {
 			return err
 		}
-		id, err := s.Submit(ctx)
-		if err != nil || o.Wait {
-			return err
+		id, text := "", "nothing was submitted"
+		switch {
+		case c.dryRun:
+			text = fmt.Sprintf("%d runs are missing in %s\n\n%s", len(s.Jobs), store.Dir, strings.TrimSpace(s.Script))
+		case len(jobs) == 0:
+			return nil
+		default:
+			if id, err = s.Submit(ctx); err != nil || o.Wait {
+				return err
+			}
+			if len(s.Jobs) > 0 {
+				text = fmt.Sprintf("submitted %d runs as job %s, with its script and logs in %s\n  squeue --job %s\n  sacct "+
+					"--job %s\nThe same command shows the results when they are there, and submits what is missing then.",
+					len(s.Jobs), id, s.Dir, id, id)
+			}
 		}
-		text := fmt.Sprintf("submitted %d runs as job %s, with its script and logs in %s\n  squeue --job %s\n  sacct --job "+
-			"%s\nThe same command shows the results when they are there, and submits what is missing then.", len(s.Jobs), id,
-			s.Dir, id, id)
-		if len(s.Jobs) == 0 {
-			text = "nothing was submitted"
+		if s.Busy > 0 {
+			text = fmt.Sprintf("%d runs are trained now and not submitted again\n%s", s.Busy, text)
 		}
-		if err := a.Print(submitted{store.Dir, hashes(s), s.Busy, id, s.Dir, s.Script}, busy(s, text)); err != nil {
-			return err
-		}
-		return ErrElsewhere
+		missing := slice.Map(s.Jobs, func(j runs.Job) string { return j.Spec.Hash() })
+		return cmp.Or(a.Print(submitted{store.Dir, missing, s.Busy, id, s.Dir, s.Script}, text), ErrElsewhere)
 	}
 }

@@ -81,13 +81,8 @@ func (x *execution) begin(preset presets.Preset) (err error) {
 		}
 		return on, err
 	}
-	switch {
-	case x.on.dryRun:
-		x.Submit = func(_ context.Context, jobs []runs.Job) error {
-			return cmp.Or(x.on.dry(x.App, x.store, jobs), ErrElsewhere)
-		}
-	case x.on.on != "":
-		x.Submit = x.on.elsewhere(x.App, x.store)
+	if x.on.on != "" {
+		x.Submit = x.on.submit(x.App, x.store)
 	}
 	return nil
 }
