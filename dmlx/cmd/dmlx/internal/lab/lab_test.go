@@ -71,20 +71,47 @@ func TestWriteKernel(t *testing.T) {
 		t.Errorf("argv %q, environment %q", spec.Argv, spec.Env)
 	}
 	script := filepath.Join(filepath.Dir(spec.Argv[1]), "bin", "go")
-	for args, want := range map[string]string{
-		"get":             "",
-		"get example.com": "get example.com, GOGC=\n",
-		"build -o x":      "build -o x, GOGC=off\n",
-		"run ./x":         "run ./x, GOGC=\n",
+	const declares = "func f() {}\nfunc main() { flag.Parse() }\n"
+	for _, tc := range []struct {
+		args, cell, want string
+		program          bool // A program that does nothing, made without "go build".
+	}{
+		{"get", "", "", false},
+		{"get example.com", "", "get example.com, GOGC=\n", false},
+		{"build -o x -race", "func main() {\n\tflag.Parse()\n}\n", "build -o x -race, GOGC=off\n", false},
+		{"build -o x -race", declares, "", true},
+		{"build -o x -race", declares + "var (\n\ta = f()\n)\n", "build -o x -race, GOGC=off\n", false},
+		{"build -o x", declares + "func init() { f() }\n", "build -o x, GOGC=off\n", false},
+		{"run ./x", declares, "run ./x, GOGC=\n", false},
 	} {
-		cmd := exec.Command(script, strings.Fields(args)...)
+		cell := t.TempDir()
+		if err := os.WriteFile(filepath.Join(cell, "main.go"), []byte(tc.cell), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(cell, "x"), []byte("an earlier cell's"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(script, strings.Fields(tc.args)...)
+		cmd.Dir = cell
 		fake := filepath.Join(l.Cache, "go")
 		if err := os.WriteFile(fake, []byte("#!/bin/sh\necho \"$*, GOGC=$GOGC\"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "DMLX_GO=" + fake}
-		if out, err := cmd.CombinedOutput(); string(out) != want || err != nil {
-			t.Errorf("go %s: %q, %v; want %q", args, out, err, want)
+		if out, err := cmd.CombinedOutput(); string(out) != tc.want || err != nil {
+			t.Errorf("go %s of %q: %q, %v; want %q", tc.args, tc.cell, out, err, tc.want)
+		}
+		if out, err := exec.Command(filepath.Join(cell, "x")).CombinedOutput(); err == nil != tc.program || len(out) > 0 {
+			t.Errorf("go %s of %q: a program that prints %q, %v; want one: %t", tc.args, tc.cell, out, err, tc.program)
+		}
+		// Errors of declarations are the compiler's.
+		if err := os.WriteFile(fake, []byte("#!/bin/sh\necho undefined: g >&2\nexit 1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd = exec.Command(script, strings.Fields(tc.args)...)
+		cmd.Dir, cmd.Env = cell, []string{"PATH=" + os.Getenv("PATH"), "DMLX_GO=" + fake}
+		if out, err := cmd.CombinedOutput(); tc.args != "get" && (err == nil || string(out) != "undefined: g\n") {
+			t.Errorf("go %s of %q that fails: %q, %v", tc.args, tc.cell, out, err)
 		}
 	}
 	l.Root = "/a,b"
