@@ -76,7 +76,6 @@ func (n Number) In(o Options) float64 {
 // Switch is a convention for what the paper leaves open: a field of [Options] that is true or false.
 type Switch struct {
 	Name        string // In a rule's name: "sum".
-	Field       string // Of [Options], for code in Go: "Sum".
 	Title, Help string // A few words, and a sentence.
 
 	of func(*Options) *bool
@@ -84,15 +83,15 @@ type Switch struct {
 
 // Switches lists the switches of [Options].
 var Switches = []Switch{
-	{"sum", "Sum", "sum over triplets", "The gradient is the sum over the triplets, not their mean.",
+	{"sum", "sum over triplets", "The gradient is the sum over the triplets, not their mean.",
 		func(o *Options) *bool { return &o.Sum }},
-	{"negative-only", "NegativeOnly", "project the negative alone",
+	{"negative-only", "project the negative alone",
 		"An orthogonal direction projects the negative's move, and leaves the anchor's as it is.",
 		func(o *Options) *bool { return &o.NegativeOnly }},
-	{"keep-length", "KeepLength", "keep the projected length",
+	{"keep-length", "keep the projected length",
 		"A projected direction stays as long as the projection leaves it, and is not made a unit vector again.",
 		func(o *Options) *bool { return &o.KeepLength }},
-	{"skip-duplicates", "SkipDuplicates", "skip duplicates", "No pair with S > 0.9999 is taken for a positive one.",
+	{"skip-duplicates", "skip duplicates", "No pair with S > 0.9999 is taken for a positive one.",
 		func(o *Options) *bool { return &o.SkipDuplicates }},
 }
 

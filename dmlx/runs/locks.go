@@ -36,19 +36,23 @@ func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
 	return func() { _ = l.Unlock() }, free, nil
 }
 
-// lock waits until no other process works on a run, and takes its lock.
+// lock waits until no other process, on this machine or on one that shares the store, works on a run, and takes its
+// lock. The system releases it when the process ends. If a machine dies, the server of a network file system releases
+// its locks once their lease ends.
 func (s *Store) lock(ctx context.Context, hash string) (unlock func(), err error) {
-	return s.waitForLock(ctx, hash, "works on run "+hash)
-}
-
-// Lock waits for the lock of a name and takes it. The lock excludes processes on this machine and on machines that
-// share the store. The system releases it when the process ends. If a machine dies, the server of a network file system
-// releases its locks once their lease ends.
-func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error) {
-	if name == "" || runName.MatchString(name) || filepath.Base(name) != name {
-		return nil, fmt.Errorf("lock %q: want a name that is neither a path nor the hash of a run", name)
+	unlock, free, err := s.tryLock(hash)
+	if err != nil || free {
+		return unlock, err
 	}
-	return s.waitForLock(ctx, name, "has the lock "+name)
+	s.warn("waiting for another process, which works on run %s", hash)
+	l := s.lockFile(hash)
+	if _, err := l.TryLockContext(ctx, 100*time.Millisecond); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("stopped while waiting for another process, which works on run %s: %w", hash, ctx.Err())
+		}
+		return nil, fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	return func() { _ = l.Unlock() }, nil
 }
 
 // Locked reports whether another process has the lock of a name.
@@ -58,20 +62,4 @@ func (s *Store) Locked(name string) (bool, error) {
 		unlock()
 	}
 	return !free, err
-}
-
-func (s *Store) waitForLock(ctx context.Context, name, does string) (unlock func(), err error) {
-	unlock, free, err := s.tryLock(name)
-	if err != nil || free {
-		return unlock, err
-	}
-	s.warn("waiting for another process, which %s", does)
-	l := s.lockFile(name)
-	if _, err := l.TryLockContext(ctx, 100*time.Millisecond); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("stopped while waiting for another process, which %s: %w", does, ctx.Err())
-		}
-		return nil, fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return func() { _ = l.Unlock() }, nil
 }
