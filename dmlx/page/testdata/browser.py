@@ -7,6 +7,7 @@ import functools
 import http.server
 import json
 import os
+import re
 import statistics
 import struct
 import sys
@@ -14,13 +15,21 @@ import threading
 import time
 import urllib.parse
 import xml.etree.ElementTree
+import zlib
 
 from playwright.sync_api import sync_playwright
 
 folder, single, chromium, golden_path, write, shots = sys.argv[1:7]
 
 
+sent = []  # Files that were sent whole.
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_request(self, code="-", size="-"):
+        if code == 200:
+            sent.append(self.path.split("?")[0])
+
     def log_message(self, *args):
         pass
 
@@ -327,6 +336,21 @@ def saving(page):
             raw = f.read()
         width = struct.unpack(">I", raw[16:20])[0]
         assert raw[:8] == b"\x89PNG\r\n\x1a\n" and width > 600, f"a PNG {width} pixels wide"
+        with page.expect_download() as got:
+            card.get_by_role("button", name="Save as PDF").click()
+        with open(got.value.path(), "rb") as f:
+            raw = f.read()
+        at = int(re.search(rb"startxref\n(\d+)\n%%EOF", raw)[1])
+        places = [int(x) for x in re.findall(rb"(\d{10}) 00000 n ", raw[at:])]
+        assert raw[at:at + 4] == b"xref" and all(raw[x:].startswith(b"%d 0 obj" % (i + 1)) for i, x in enumerate(places)), f"{kind}: a PDF's table of objects is wrong"
+        data = [zlib.decompress(raw[m.end():m.end() + int(m[1])]) for m in re.finditer(rb"/Length (\d+)>>\nstream\n", raw)]
+        assert len(data) == 1 + raw.count(b"/Subtype /Image") and not re.search(rb"NaN|undefined|\(\?\)", data[0]), f"{kind}: {data[0][:300]}"
+        assert len(re.findall(rb"(?<!\S)q ", data[0])) == len(re.findall(rb"(?<!\S)Q(?!\S)", data[0])), f"{kind}: a PDF does not restore what it saves"
+        if kind == "diagram":
+            letter, below = re.search(rb"/H ([\d.]+) Tf 0 Ts \(S\) Tj [-\d. ]+ Tm /H ([\d.]+) Tf 0 Ts \(ap\) Tj", data[0]).groups()
+            assert float(below) < float(letter) and b"/Subtype /Image /Width" in raw, "no S with a subscript, or no weights, in a PDF"
+        if kind == "matrix":
+            assert re.search(rb"/S [\d.]+ Tf 0 Ts \(-\) Tj /H [\d.]+ Tf 0 Ts \(0[.\d]+\) Tj", data[0]), "no true minus sign in a PDF"
 
 
 def copying(page):
@@ -504,7 +528,7 @@ def race(browser):
         page.emulate_media(color_scheme=theme)
         page.evaluate("() => document.querySelector('#race .controls').scrollIntoView({behavior: 'instant'})")
         page.wait_for_timeout(200)
-        beyond = page.evaluate("() => [...document.querySelectorAll('#race :is(canvas, button, select, input, p)')].filter((e) => e.getBoundingClientRect().right > innerWidth || !e.getClientRects().length && e.textContent).length")
+        beyond = page.evaluate("() => [...document.querySelectorAll('#race :is(canvas, button:not([hidden]), select, input, p)')].filter((e) => e.getBoundingClientRect().right > innerWidth || !e.getClientRects().length && e.textContent).length")
         assert beyond == 0 and page.evaluate("() => document.documentElement.scrollWidth") <= width, f"{beyond} parts of the race are beyond {width} pixels"
         if shots:
             page.screenshot(path=os.path.join(shots, f"race-{width}-{theme}.png"))
@@ -809,6 +833,60 @@ def frames(page):
     page.get_by_text("This guess cannot be read").wait_for()
 
 
+def embeds(browser):
+    """Every picture has an address of its own, at which it stands alone and alive; frames of a page share the program."""
+    page = open_page(browser, base + "#a=cos-orth/lin-ms/cir&batch=6x4x3,0.7,2&triplet=0,60,-50", permissions=["clipboard-read", "clipboard-write"])
+    for step in range(1, 9):
+        page.locator(f"#step{step}").scroll_into_view_if_needed()
+    pictures = page.evaluate("() => [...views].filter((v) => v.links && v.canvas.getClientRects().length).map((v) => v.scene())")
+    assert len(pictures) == len(set(pictures)) == 29 and all("rule=cos-orth/lin-ms/cir&batch=6x4x3,0.7,2&triplet=0,60,-50" in p for p in pictures if "=step" not in p and "=race" not in p and "=start" not in p), pictures
+    card = page.locator("#bench .cards > .matrix").first
+    card.scroll_into_view_if_needed()
+    card.locator(".view").hover()
+    card.get_by_role("button", name="A link to this picture").click()
+    got = []
+    for name in ("Copy the link", "Copy an <iframe>"):
+        card.get_by_role("button", name=name).click()
+        page.wait_for_timeout(100)
+        got.append(page.evaluate("() => navigator.clipboard.readText()"))
+    link, frame = got[0], xml.etree.ElementTree.fromstring(got[1].replace('loading="lazy"', 'loading="lazy" ')).attrib
+    assert link == base + "#view=M&rule=cos-orth/lin-ms/cir&batch=6x4x3,0.7,2&triplet=0,60,-50&embed" and frame["src"] == link and "gradient matrix" in frame["title"], got
+    assert card.locator(".save a").get_attribute("href") == link
+    page.goto("about:blank")
+    for address, width, theme, want in ((link.split("#")[1], 1366, "light", "Bench.a.result.n === 24"), ("view=map&rule=cos/con/cos+sc1&embed", 390, "dark", "Bench.a.name === 'cos/con/cos+sc1' && Bench.a.pictures.diagram.values"),
+                                        ("view=step4.pull-weights&embed", 390, "light", "[...views][0].picture.series.length === 4"), ("view=learn.recall&rule=cos/con/con&embed", 1366, "dark", "Learn.view.width")):
+        page.emulate_media(color_scheme=theme)
+        page.set_viewport_size({"width": width, "height": 560})
+        page.goto("about:blank")
+        page.goto(base + "#" + address)
+        page.wait_for_selector("body[data-ready]")
+        until(page, f"() => {want}", f"{address} does not show what it says")
+        page.wait_for_timeout(150)
+        seen = page.evaluate("""() => ({wide: document.documentElement.scrollWidth, high: document.documentElement.scrollHeight, canvas: [...document.querySelectorAll("canvas")].filter((c) => c.getClientRects().length).map((c) => c.clientWidth),
+            chrome: [...document.querySelectorAll("header, footer, h2, .prose, .challenge, .guess, .side select")].filter((e) => e.getClientRects().length).length, text: document.querySelector(".shown").innerText, said: document.getElementById("loading").textContent})""")
+        assert seen["wide"] <= width and seen["high"] <= 560 and len(seen["canvas"]) == 1 and seen["canvas"][0] > width - 60 and not seen["chrome"] and not seen["said"] and "What a loss does" in seen["text"], f"{address}: {seen}"
+        if shots:
+            page.screenshot(path=os.path.join(shots, f"embed-{address[5:10]}-{width}-{theme}.png"))
+    page.get_by_role("button", name="Step", exact=True).click()
+    until(page, "() => Bench.a.learn.at === 1", "a picture of a training does not train")
+    for address, said in (("view=mapp&embed", "no view “mapp”; want view=map, M, sphere"), ("view=step2.much&embed", "step2 has no picture “much”; want one of directions, strength."), ("view=map&ruel=cos/lin/cir&rule=cos/much/cir&batch=9&embed", "“ruel” is no field of an address; want one of a, rule")):
+        page.goto("about:blank")
+        page.goto(base + "#" + address)
+        page.get_by_text(said).wait_for()
+    for said in ("batch=9 is not read; want classes x points x dimensions", 'no pair weight "much"; there are con'):
+        page.get_by_text(said).wait_for()
+    with open(os.path.join(folder, "lesson.html"), "w") as f:
+        f.write("<body>" + "".join(f'<iframe src="index.html#view={view}&rule=cos/lin/cir&embed" width="480" height="560"></iframe>' for view in ("map", "sphere")))
+    page.context.close()
+    page = browser.new_context().new_page()
+    sent.clear()
+    page.goto(base + "lesson.html")
+    for frame in page.frames[1:]:
+        frame.wait_for_selector("body[data-ready]")
+    assert len(page.frames) == 3 and sent.count("/main.wasm.gz") == 1, f"two frames load {sent}"
+    page.context.close()
+
+
 def accessible(browser):
     try:
         from axe_playwright_python.sync_playwright import Axe
@@ -916,7 +994,7 @@ with sync_playwright() as p:
     checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
               ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("saving", lambda: saving(first)),
               ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("one screen", lambda: one_screen(browser)), ("your data", lambda: own_data(browser)), ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)), ("addresses", lambda: addresses(browser)),
-              ("frames", lambda: frames(first)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
+              ("frames", lambda: frames(first)), ("pictures alone", lambda: embeds(browser)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
     if single:
         checks.append(("single file", lambda: alone(browser)))
     only = os.environ.get("ONLY", "")

@@ -15,6 +15,17 @@ function stayAt(id) {
   addEventListener("scroll", () => { if (main.offsetHeight === height && Math.abs(at() - place) > 1) end(); });
 }
 
+// alone shows one picture with its caption, and what moves it.
+function alone(part, name) {
+  const of = [...views].filter((v) => v.place === part && v.canvas.getClientRects().length && v.links), called = (v) => fields(v.scene()).get("view").split(".").pop(), view = of.find((v) => called(v) === name);
+  if (!view) throw new Error(`${part} has no picture “${name}”; want one of ${of.map(called).join(", ")}.`);
+  const section = view.root.closest("section"), card = view.root.closest(".card, figure"), title = section.querySelector("h1, h2").textContent;
+  const about = el("p.about", {}, part === "bench" ? "" : `${title} · `, el("a", {href: part === "bench" ? Bench.link("") : `#${section.id}`, target: "_blank"}, document.title));
+  section.append(about);
+  const moving = part === "bench" ? ["swarm", "recall"].includes(view.name) ? ".flow" : [] : "figure .controls, #learn .controls, #race .controls";
+  view.alone([about, ...section.querySelectorAll(["#loading", ".problem", ".equation"].concat(moving)), ...card.querySelectorAll(".of, .readout, figcaption"), ...(view === Race.view ? [Race.line] : [])]);
+}
+
 (async () => {
   const dark = document.getElementById("theme"), prefers = matchMedia("(prefers-color-scheme: dark)");
   const kept = (() => { try { return localStorage.getItem("dmlx-theme"); } catch { return null; } })(); // A frame may have no storage.
@@ -32,16 +43,25 @@ function stayAt(id) {
     apply(on);
   });
 
-  // A frame shows one part: #view=bench, #view=learn, which is the workbench's training alone, #view=step3, #view=race, or #view=guess. A frame without an address has it in <body data-state="#view=bench&a=…">.
-  const state = location.hash || document.body.dataset.state || "";
-  const part = /[#&]view=(\w+)/.exec(state)?.[1], bench = ["bench", "learn"].includes(part), shown = part && document.querySelector(`main > section#${bench ? "bench" : part}`);
-  if (shown) {
+  // A frame shows one part: #view=bench, #view=learn, which is the workbench's training alone, #view=step3, #view=race, or #view=guess; or one picture: #view=map&embed,
+  // #view=step2.strength&embed. A frame without an address has it in <body data-state="#view=bench&a=…">.
+  const state = location.hash || document.body.dataset.state || "", q = fields(state), view = q.get("view") || "", embed = q.has("embed");
+  const [part, picture] = Object.hasOwn(SCENES, view) ? ["bench", view] : view.split("."), bench = ["bench", "learn"].includes(part);
+  const shown = /^\w+$/.test(part) && document.querySelector(`main > section#${bench ? "bench" : part}`), loading = document.getElementById("loading");
+  if (shown || embed) {
     document.body.dataset.view = part;
-    shown.hidden = false;
-    shown.classList.add("shown");
-    Bench.view = part;
-    shown.prepend(document.getElementById("loading"));
+    document.body.toggleAttribute("data-picture", embed && picture !== undefined);
+    Bench.view = view;
+    Bench.embed = embed;
+    if (shown) shown.hidden = false;
+    for (const e of shown ? [shown] : [loading, document.querySelector("main")]) e.classList.add("shown");
+    (shown || document.querySelector("main")).prepend(loading);
   }
+  const fail = (text) => {
+    loading.textContent = text;
+    loading.classList.add("problem");
+    document.body.toggleAttribute("data-failed", embed);
+  };
 
   const dots = [...document.querySelectorAll(".dots a")];
   for (const a of dots) a.setAttribute("aria-label", a.title);
@@ -58,9 +78,9 @@ function stayAt(id) {
     addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes"; }); // When the frame's document can be told.
     return;
   }
-  const linked = /[#&](a|batch)=/.test(state);
+  if (embed && !shown) return fail(`There is no view “${view}”; want view=${[...Object.keys(SCENES), "bench", "learn", "race", "start", "step1"].join(", ")} … step8, or a picture of one, as view=step2.strength.`);
+  const linked = ["a", "rule", "batch", "story"].some((name) => q.has(name));
   if (!shown) stayAt(linked ? "bench" : location.hash.slice(1));
-  const loading = document.getElementById("loading");
   loading.textContent = "The library is loading …";
   try {
     const engine = await DMLX.start(), about = await engine.call("describe");
@@ -74,9 +94,9 @@ function stayAt(id) {
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
       document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
     }
+    if (embed && picture !== undefined) alone(part, picture);
     document.body.dataset.ready = "yes";
   } catch (error) {
-    loading.textContent = error.message;
-    loading.classList.add("problem");
+    fail(error.message);
   }
 })();

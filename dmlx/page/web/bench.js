@@ -3,6 +3,8 @@
 
 const KINDS = ["diagram", "matrix", "swarm", "recall", "circle"];
 const HEADINGS = {diagram: "Weight map", matrix: "Gradient matrix M", swarm: "Steps on the sphere", recall: "Recall@1", circle: "A lone triplet"};
+const SCENES = {map: "diagram", M: "matrix", sphere: "swarm", recall: "recall", triplet: "circle"}; // Pictures by their names in an address.
+const FIELDS = ["a", "rule", "b", "scale", "batch", "triplet", "show", "arrows", "low", "rate", "steps", "story", "view", "embed"];
 const FRAME = 5; // Steps between two points of the recall that is computed ahead.
 // What the diagram can show: its title, its color scale, and its name in a select.
 const SHOWN = {
@@ -117,7 +119,7 @@ class Side {
       return slider({label: p.name, name: p.name, help: p.want && `${p.name}: ${p.want}`, min: p.min, max: p.max, step: p.step, value,
         on: (v) => { this.loss.parameters[p.name] = v; this.changed(true); }, settle: () => this.changed()}).root;
     }));
-    this.lossAbout = [symbol(subscripts(`L = ${about.formula}. ${about.source}.`))];
+    this.lossAbout = [el("span", {}, symbol(subscripts(`L = ${about.formula}. ${about.source}.`)))];
   }
 
   get subject() { return this.kind === "rule" ? {rule: this.rule} : {loss: this.loss}; }
@@ -401,7 +403,7 @@ class Side {
 
 const Bench = {
   async begin(engine, about, state) {
-    Object.assign(this, {engine, about});
+    Object.assign(this, {engine, about, note: document.getElementById("loading")});
     this.state = {compare: false, show: "pull", arrows: true, low: 0, shared: true, rate: 0.03, triplet: {anchor: 0, positive: 1.05, negative: -0.88}, sample: {...SAMPLE}};
     this.base = {sample: this.state.sample};
     this.a = new Side(this, "a", "cos-orth/lin-ms/cir");
@@ -466,6 +468,8 @@ const Bench = {
     }[kind];
     const view = side.views[kind] = new View(card, picture, {name: kind, ratio: 0.92, most: this.view ? 400 : 620, keys, on: !keys ? {} : {point,
       turn: kind === "swarm" ? (dx, dy) => turnSwarm(picture, view, dx, dy) : undefined}});
+    const scene = Object.keys(SCENES).find((name) => SCENES[name] === kind);
+    view.scene = () => this.link(scene, side);
     view.file = (extension) => `${(side.name || "dmlx").replace(/[^A-Za-z0-9.-]+/g, "-")}-${kind}.${extension}`;
     card.append(line, ...(side === this.a && kind === "diagram" ? [this.tools] : []));
     if (kind === "circle") triangle(view, this.state.triplet, () => this.dragged());
@@ -542,7 +546,7 @@ const Bench = {
 
   title() {
     for (const [side, letter] of [[this.a, "A"], [this.b, "B"]]) {
-      side.headings.forEach((h, i) => { h.textContent = [HEADINGS[KINDS[i]], this.state.compare ? `${letter}: ${side.name || ""}` : ""].filter(Boolean).join(" · "); });
+      side.headings.forEach((h, i) => { h.textContent = [HEADINGS[KINDS[i]], this.state.compare ? `${letter}: ${side.name || ""}` : this.embed ? side.name : ""].filter(Boolean).join(" · "); });
     }
   },
 
@@ -688,21 +692,23 @@ const Bench = {
   // remember writes the state into the address.
   remember: later(200, () => Bench.write()),
 
-  link() {
-    const s = this.state, text = (side) => (side.kind === "loss" ? "loss:" : "") + (side.parsed?.name || side.name || side.text);
-    const out = [["a", text(this.a)]];
-    if (s.compare) out.push(["b", text(this.b)]);
-    if (s.compare && !s.shared) out.push(["scale", "0"]);
+  // link is the address of what is seen or, of a view, of its side alone.
+  link(view, of) {
+    const s = this.state, text = (side) => (side.kind === "loss" ? "loss:" : "") + (side.parsed?.name || side.name || side.text), both = s.compare && !of;
+    const out = [...(view ? [["view", view]] : []), [view ? "rule" : "a", text(of || this.a)]];
+    if (both) out.push(["b", text(this.b)]);
+    if (both && !s.shared) out.push(["scale", "0"]);
     const m = s.sample;
     out.push(["batch", `${m.classes}x${m.images}x${m.dim},${m.noise},${m.seed}`], ["triplet", ["anchor", "positive", "negative"].map((r) => Math.round(s.triplet[r] * 1800 / Math.PI) / 10).join(",")]);
     if (s.show !== "pull") out.push(["show", s.show]);
     if (!s.arrows) out.push(["arrows", "0"]);
     if (s.low) out.push(["low", String(s.low)]);
     if (s.rate !== 0.03) out.push(["rate", String(s.rate)]);
-    if (this.view) out.push(["view", this.view]);
-    const p = this.a.player;
+    if (this.view && view === undefined) out.push(["view", this.view]);
+    const p = (of || this.a).player;
     if (p.steps && p.pure && !p.playing && !this.own) out.push(["steps", String(p.steps)]);
-    return "#" + out.map(([k, v]) => `${k}=${encodeURIComponent(v).replace(/%2F/g, "/").replace(/%3F/g, "?").replace(/%3D/g, "=").replace(/%3A/g, ":").replace(/%2C/g, ",")}`).join("&");
+    if (view || (this.embed && view === undefined)) out.push(["embed", ""]);
+    return "#" + out.map(([k, v]) => `${k}=${encodeURIComponent(v).replace(/%2F/g, "/").replace(/%3F/g, "?").replace(/%3D/g, "=").replace(/%3A/g, ":").replace(/%2C/g, ",")}`).join("&").replace(/&embed=$/, "&embed");
   },
 
   write() {
@@ -718,11 +724,14 @@ const Bench = {
 
   // restore sets everything from an address.
   async restore(hash) {
-    const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
-    const q = new Map(hash.replace(/^#/, "").split("&").map((f) => { const at = f.indexOf("="); return [f.slice(0, at), decoded(f.slice(at + 1))]; }));
-    if (!q.has("a") && !q.has("batch")) return false;
+    const q = fields(hash), faults = [...q.keys()].filter((name) => name && !FIELDS.includes(name)).map((name) => `“${name}” is no field of an address; want one of ${FIELDS.join(", ")}.`);
+    const tell = () => { if (this.embed) { this.note.textContent = faults.join(" "); this.note.classList.toggle("problem", faults.length > 0); } };
+    tell();
+    if (!["a", "rule", "batch"].some((name) => q.has(name))) return false;
     const s = this.state, finite = (v, otherwise) => v !== undefined && v !== "" && Number.isFinite(Number(v)) ? Number(v) : otherwise;
     const batch = /^(\d+)x(\d+)x(\d+),(\d*\.?\d+),(\d{1,15})$/.exec(q.get("batch") || "");
+    const want = (name, right, example) => { if (q.has(name) && !right) faults.push(`${name}=${q.get(name)} is not read; want ${example}.`); };
+    want("batch", batch, "classes x points x dimensions, noise, seed, as batch=8x4x3,0.7,1");
     if (batch) {
       const [classes, images, dim, noise, seed] = batch.slice(1).map(Number);
       Object.assign(s.sample, {classes, images, dim, noise, seed});
@@ -732,7 +741,10 @@ const Bench = {
     }
     const angles = (q.get("triplet") || "").split(",").map((v) => finite(v, NaN) * Math.PI / 180);
     if (angles.length === 3 && angles.every(Number.isFinite)) [s.triplet.anchor, s.triplet.positive, s.triplet.negative] = angles;
+    want("triplet", angles.length === 3 && angles.every(Number.isFinite), "three angles in degrees, as triplet=0,60,-50");
     const show = q.get("show") || "pull";
+    want("show", Object.hasOwn(SHOWN, show), `show=${Object.keys(SHOWN).join(", ")}`);
+    tell();
     if (Object.hasOwn(SHOWN, show)) this.show.set(s.show = show);
     s.arrows = q.get("arrows") !== "0";
     this.arrows.checked = s.arrows;
@@ -750,7 +762,7 @@ const Bench = {
     this.clear();
     for (const side of [this.a, this.b]) side.range = side.push = 0;
     await this.b.read(q.get("b") || this.b.text);
-    await this.a.read(q.get("a") || this.a.text);
+    await this.a.read(q.get("a") || q.get("rule") || this.a.text);
     const steps = Math.min(finite(q.get("steps"), 0), 2000);
     if (steps > 0) this.each((side) => { if (this.startFlow(side)) { side.player.wanted = steps; side.player.advance(); } });
     return true;

@@ -109,6 +109,7 @@ const Learn = {
       side.headings.push(label);
       root.append(card);
     }
+    for (const v of views) if (v.place === "learn") v.scene = () => Bench.link(`learn.${v.name}`);
     this.reset();
     Bench.showCompare();
     this.watch(root);

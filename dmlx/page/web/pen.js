@@ -17,11 +17,16 @@ function runs(text) {
 const plain = (text) => text.replace(/[_^]\{([^}]*)\}/g, "_$1");
 
 class Pen {
+  get font() { return FONT; }
+
+  // Two decimals of a pixel are enough, and keep a file small.
+  n(x) { return String(Math.round(x * 100) / 100); }
+
   // textWidth is the width of a line of text with its subscripts.
   textWidth(text, size, weight = 400) {
     let width = 0;
     for (const [part, scale] of runs(text)) {
-      measuring.font = `${weight} ${Math.max(size * scale, leastSize)}px ${FONT}`;
+      measuring.font = `${weight} ${Math.max(size * scale, leastSize)}px ${this.font}`;
       width += measuring.measureText(part).width;
     }
     return width;
@@ -34,7 +39,7 @@ class Pen {
     const parts = [];
     for (const [part, scale, shift] of runs(text)) {
       const own = Math.max(size * scale, leastSize);
-      measuring.font = `${weight} ${own}px ${FONT}`;
+      measuring.font = `${weight} ${own}px ${this.font}`;
       parts.push({part, size: own, x: at, y: down + size * shift});
       at += measuring.measureText(part).width;
     }
@@ -141,8 +146,6 @@ class SvgPen extends Pen {
     this.rect(0, 0, width, height, {fill: background});
   }
 
-  // Two decimals of a pixel are enough, and keep the file small.
-  n(x) { return String(Math.round(x * 100) / 100); }
   escape(s) { return s.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`); }
 
   style({fill, stroke, width = 1, dash = [], alpha = 1}) {

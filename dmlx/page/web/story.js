@@ -271,6 +271,7 @@ const Story = {
       once(section, this.guard(figure, async () => {
         for (const pair of ["con", "euc", "lin"]) known[pair] = await weights(pair, {});
         await update();
+        if (document.body.hasAttribute("data-picture")) return; // Alone, it asks for nothing.
         const rest = [...figure.children], few = x.filter((_, i) => i % 5 === 0);
         const show = (on) => { for (const e of rest) e.hidden = !on; };
         show(false);

@@ -33,6 +33,12 @@ function later(ms, f) {
   return (...args) => { clearTimeout(timer); timer = setTimeout(() => f(...args), ms); };
 }
 
+// fields are those of an address behind the #, by name.
+function fields(hash) {
+  const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+  return new Map(hash.replace(/^#/, "").split("&").map((f) => { const [, name, value] = /^([^=]*)=?(.*)$/s.exec(f); return [name, decoded(value)]; }));
+}
+
 const views = new Set();
 
 // View shows a picture on a canvas, with handles above it and buttons that save it.
@@ -42,16 +48,7 @@ class View {
     this.picture = picture; this.name = name; this.ratio = ratio; this.most = most; this.handles = [];
     this.canvas = el("canvas", {role: "img", "aria-label": picture.alt, tabindex: keys ? 0 : undefined});
     this.root = el("div.view", {}, this.canvas);
-    if (save) {
-      // One stop of the Tab key for each picture; the arrow keys go on from there.
-      const other = (e) => {
-        if (e.key !== "ArrowLeft" && e.key !== "ArrowRight") return;
-        const to = e.target.nextSibling || e.target.previousSibling;
-        e.target.tabIndex = -1; to.tabIndex = 0; to.focus(); e.preventDefault();
-      };
-      this.root.append(el("div.save", {role: "toolbar", "aria-label": `Save: ${name}`, onkeydown: other},
-        ...["SVG", "PNG"].map((kind, i) => el("button", {type: "button", tabindex: -i, title: `Save as ${kind}`, "aria-label": `Save as ${kind}: ${name}`, onclick: () => this[`save${kind}`]()}, kind))));
-    }
+    if (save) this.root.append(this.toolbar());
     parent.append(this.root);
     this.describe = later(400, () => this.canvas.setAttribute("aria-label", this.picture.alt));
     const pointed = (e) => {
@@ -132,12 +129,62 @@ class View {
     return h;
   }
 
+  // toolbar has one stop of the Tab key; the arrow keys go on from there.
+  toolbar() {
+    const tool = (text, title, onclick) => el("button", {type: "button", title, "aria-label": `${title}: ${this.name}`, tabindex: -1, onclick}, text);
+    const open = () => Object.assign(this.links[0], {href: this.url, target: "_blank"});
+    this.links = [el("a", {tabindex: -1}, "Open"), tool("Copy link", "Copy the link", (e) => copy(this.url, e.currentTarget)), tool("Copy <iframe>", "Copy an <iframe> for a page", (e) => copy(this.iframe, e.currentTarget))];
+    const menu = tool("Link", "A link to this picture", () => {
+      for (const e of this.links) e.hidden = !e.hidden;
+      menu.setAttribute("aria-expanded", String(!this.links[0].hidden));
+      open();
+    });
+    menu.setAttribute("aria-expanded", "false");
+    for (const e of this.links) e.hidden = true;
+    const tools = [...["SVG", "PNG", "PDF"].map((kind) => tool(kind, `Save as ${kind}`, () => this[`save${kind}`]())), ...(location.protocol === "about:" ? [] : [menu, ...this.links])]; // A frame without an address has no links.
+    tools[0].tabIndex = 0;
+    return el("div.save", {role: "toolbar", "aria-label": `Save: ${this.name}`, onkeydown: (e) => {
+      const by = {ArrowLeft: -1, ArrowRight: 1}[e.key], seen = tools.filter((t) => !t.hidden), to = by && seen[seen.indexOf(e.target) + by];
+      if (!to) return;
+      e.target.tabIndex = -1; to.tabIndex = 0; to.focus(); e.preventDefault();
+    }}, ...tools);
+  }
+
+  get place() { return this.root.closest("#learn, main > section").id; }
+
+  // scene is the picture's own address.
+  scene() { return `#view=${this.place}.${this.name.replace(/^race-/, "")}&embed`; }
+
+  get url() { return new URL(this.scene(), location.href).href; }
+
+  // iframe is what a page has to show this picture.
+  get iframe() {
+    const escape = (text) => text.replace(/[&"<>]/g, (c) => `&#${c.charCodeAt(0)};`);
+    return `<iframe src="${escape(this.url)}" title="${escape(this.picture.alt)}" width="480" height="560" style="border: 0" loading="lazy"></iframe>`;
+  }
+
+  // alone leaves of the page this picture and some elements, and fits it into the window.
+  alone(keep) {
+    const hide = (of) => { for (const e of of.children) if (keep.some((k) => e !== k && e.contains(k))) hide(e); else if (!keep.includes(e)) e.classList.add("chrome"); };
+    const fit = () => { this.most = Math.max(200, innerHeight - 1 - document.body.getBoundingClientRect().height + this.canvas.clientHeight) / this.scale; this.resize(); };
+    keep.push(this.root);
+    hide(document.querySelector("main > .shown"));
+    addEventListener("resize", fit);
+    new ResizeObserver(fit).observe(document.body);
+  }
+
   file(extension) { return `${this.name.replace(/[^A-Za-z0-9.-]+/g, "-").replace(/^-+|-+$/g, "")}.${extension}`; }
 
   svg() {
     const pen = new SvgPen(this.width, this.height, Theme.get().paper, this.picture.alt);
     this.picture.draw(pen, this.width, this.height);
     return String(pen);
+  }
+
+  async savePDF() {
+    const pen = new PdfPen(this.width, this.height, Theme.get().paper, this.picture.alt);
+    this.picture.draw(pen, this.width, this.height);
+    download(await pen.file(), this.file("pdf"));
   }
 
   saveSVG() { download(new Blob([this.svg()], {type: "image/svg+xml"}), this.file("svg")); }
