@@ -800,6 +800,9 @@ def addresses(browser):
         assert moved - head > 400, f"at {width} pixels #{name} takes a reader back who has scrolled to {at}"
         if width > 390:
             page.context.close()
+    page.evaluate("() => scrollTo({top: 0, behavior: 'instant'})")
+    page.locator(".top a[href='#race']").click()
+    until(page, "() => { const top = document.getElementById('race').getBoundingClientRect().top; return top > 60 && top < 110; }", "the link to the race does not lead there")
     page.set_viewport_size({"width": 360, "height": 740})
     links = page.locator(".top a").evaluate_all("all => all.filter((a) => a.offsetParent && a.getBoundingClientRect().right <= innerWidth).map((a) => a.hash)")
     assert links == ["#start", *[f"#step{k}" for k in range(1, 9)], "#bench", "#race"], f"links at 360 pixels: {links}"
@@ -884,6 +887,58 @@ def embeds(browser):
     for frame in page.frames[1:]:
         frame.wait_for_selector("body[data-ready]")
     assert len(page.frames) == 3 and sent.count("/main.wasm.gz") == 1, f"two frames load {sent}"
+    page.context.close()
+
+
+def stories(browser):
+    """Three stories of the workbench; what each scene says is so there."""
+    page = open_page(browser, base + "#story=euclid", viewport={"width": 1366, "height": 768})
+    page.evaluate("() => { for (const d of document.querySelectorAll('#bench details')) d.open = false; document.getElementById('bench').scrollIntoView({behavior: 'instant'}); }")
+    told, ends = {}, {"euclid": "euc/con/con", "relative": "cos/sig-ms/con", "mask": "cos/con/con"}
+    for story, last in ends.items():
+        if story == "mask":
+            page.set_viewport_size({"width": 390, "height": 844})
+            page.emulate_media(color_scheme="dark")
+            page.evaluate("() => document.getElementById('bench').scrollIntoView({behavior: 'instant'})")
+        page.evaluate("(s) => { if (location.hash !== s) location.hash = s; }", f"#story={story}")
+        scene, count = 1, 0
+        while True:
+            until(page, f"() => Tour.story === '{story}.{scene}' && !Tour.text.textContent.includes('…') && !Tour.root.hidden", f"scene {scene} of {story} is not told")
+            count = page.evaluate("() => STORIES[Tour.name].scenes.length")
+            assert count <= 6
+            state = page.evaluate("""() => ({sides: Bench.sides.map((s) => { const t = s.result.triplets, mean = (of) => [...Array(t.count).keys()].reduce((x, k) => x + of[k], 0) / t.count;
+                return {name: s.name, at: s.result.at, sap: mean(t.sap), push: mean(t.pairNegative), pull: mean(t.pairPositive), silent: [...t.pairPositive].slice(0, t.count).filter((p) => p === 0).length, M: Math.max(...s.result.M.map(Math.abs))}; }),
+                text: Tour.text.textContent, seen: (() => { const a = Tour.root.getBoundingClientRect(), b = Bench.a.cards.find((c) => c.style.order === "-1").querySelector("canvas").getBoundingClientRect(); return a.bottom <= innerHeight + 1 && a.right <= innerWidth && b.top >= 0 && b.bottom <= a.top + 1 && b.right <= innerWidth; })()})""")
+            told[f"{story}.{scene}"] = state
+            assert state["seen"], f"{story}.{scene}: the text and its picture are not in view together"
+            if shots:
+                page.screenshot(path=os.path.join(shots, f"story-{story}-{scene}.png"))
+            if scene == count:
+                break
+            page.locator(".tour button.main").focus()
+            page.keyboard.press(("Enter", "ArrowRight")[scene % 2])
+            scene += 1
+        assert page.locator(".tour button.main").is_disabled() and told[f"{story}.{count}"]["sides"][0]["name"].startswith(last), f"{story} ends elsewhere"
+    side = lambda scene, key: [s[key] for s in told[scene]["sides"]]
+    (cos, euc), (same, faded), (_, lin) = side("euclid.2", "sap"), side("euclid.3", "sap"), side("euclid.4", "sap")
+    assert "0.44" in told["euclid.1"]["text"] and "0.97" in told["euclid.1"]["text"] and side("euclid.2", "at") == [50, 50] and lin < cos < euc and abs(same - faded) < 5e-4 and f"{euc:.3f}" in told["euclid.2"]["text"], told
+    for scene, key, rises in (("relative.1", "push", 1.2), ("relative.2", "pull", 0), ("relative.3", "push", 1), ("relative.4", "push", 4), ("relative.5", "push", 0)):
+        a, b = side(scene, key)
+        assert (b > rises * a if rises else b < a) and f"{a:.2f}" in told[scene]["text"] and f"{b:.2f}" in told[scene]["text"], told[scene]
+    assert side("relative.3", "push")[1] < 1.15 * side("relative.3", "push")[0]
+    assert side("mask.2", "silent") == [15] and "15 of 32" in told["mask.2"]["text"] and side("mask.5", "silent") == [15, 30] and side("mask.6", "sap")[0] > side("mask.6", "sap")[1], told
+    until(page, "() => location.hash.includes('story=mask.6')", "the address has no scene")
+    address = page.evaluate("() => location.hash")
+    page.get_by_role("button", name="End", exact=True).click()
+    assert page.locator(".tour").is_hidden()
+    until(page, "() => !location.hash.includes('story')", "the address keeps a story that has ended")
+    page.evaluate("(hash) => { location.hash = hash; }", address)
+    until(page, "() => Tour.story === 'mask.6' && !Tour.text.textContent.includes('…')", "an address does not lead to its scene")
+    page.get_by_role("button", name="Back", exact=True).click()
+    until(page, "() => Tour.story === 'mask.5'", "no way back")
+    page.evaluate("() => { location.hash = '#story=much'; }")
+    page.get_by_text("There is no story “much”; want one of euclid, relative, mask.").wait_for()
+    assert page.locator(".tour h3").inner_text() == "Stories"
     page.context.close()
 
 
@@ -994,7 +1049,7 @@ with sync_playwright() as p:
     checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
               ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("saving", lambda: saving(first)),
               ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("one screen", lambda: one_screen(browser)), ("your data", lambda: own_data(browser)), ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)), ("addresses", lambda: addresses(browser)),
-              ("frames", lambda: frames(first)), ("pictures alone", lambda: embeds(browser)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
+              ("frames", lambda: frames(first)), ("pictures alone", lambda: embeds(browser)), ("stories", lambda: stories(browser)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
     if single:
         checks.append(("single file", lambda: alone(browser)))
     only = os.environ.get("ONLY", "")

@@ -1,18 +1,19 @@
 "use strict";
 // Starts the page: the theme, the worker, the story, and the workbench.
 
-// stayAt goes to the place of an address, again each time that the pictures above it grow, until the reader scrolls.
-function stayAt(id) {
-  const main = document.querySelector("main"), at = () => document.getElementById(id)?.getBoundingClientRect().top;
+// stayAt goes to the place of an address, again each time that the pictures above it grow, until the reader moves: at once, or when the page has scrolled there.
+function stayAt(id, scrolling) {
+  const main = document.querySelector("main"), at = () => document.getElementById(id)?.getBoundingClientRect().top, moved = new AbortController(), {signal} = moved;
   let place, height;
   const grown = new ResizeObserver(() => {
     document.getElementById(id)?.scrollIntoView({behavior: "instant"});
     [place, height] = [at(), main.offsetHeight];
   });
-  grown.observe(main);
-  const end = () => grown.disconnect();
-  for (const type of ["wheel", "touchmove", "keydown", "pointerdown"]) addEventListener(type, end, {once: true, capture: true});
-  addEventListener("scroll", () => { if (main.offsetHeight === height && Math.abs(at() - place) > 1) end(); });
+  signal.addEventListener("abort", () => grown.disconnect());
+  for (const type of ["wheel", "touchmove", "keydown", "pointerdown"]) addEventListener(type, () => moved.abort(), {capture: true, signal});
+  addEventListener("scroll", () => { if (main.offsetHeight === height && Math.abs(at() - place) > 1) moved.abort(); }, {signal});
+  if (scrolling) addEventListener("scrollend", () => grown.observe(main), {once: true, signal});
+  else grown.observe(main);
 }
 
 // alone shows one picture with its caption, and what moves it.
@@ -80,7 +81,10 @@ function alone(part, name) {
   }
   if (embed && !shown) return fail(`There is no view “${view}”; want view=${[...Object.keys(SCENES), "bench", "learn", "race", "start", "step1"].join(", ")} … step8, or a picture of one, as view=step2.strength.`);
   const linked = ["a", "rule", "batch", "story"].some((name) => q.has(name));
-  if (!shown) stayAt(linked ? "bench" : location.hash.slice(1));
+  if (!shown) {
+    stayAt(linked ? "bench" : location.hash.slice(1));
+    addEventListener("click", ({target}) => { const to = target.closest('a[href^="#"]:not([target])')?.hash; if (to) stayAt(to.includes("=") ? "bench" : to.slice(1), true); });
+  }
   loading.textContent = "The library is loading …";
   try {
     const engine = await DMLX.start(), about = await engine.call("describe");

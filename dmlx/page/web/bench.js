@@ -305,7 +305,7 @@ class Side {
     this.push = this.push || roundStep(0.5 / largest(r.G.subarray(0, r.n * r.dim)));
     Object.assign(swarm, {triplets: r.triplets, G: this.player.playing ? null : r.G, length: this.common((side) => side.push, Math.min)});
     const scale = swarm.G ? `, steps × ${number(swarm.length)}` : "";
-    swarm.title = r.dim === 2 ? "Embeddings on the circle" : r.dim === 3 ? "Embeddings on the sphere" : `Embeddings: main directions of ${r.dim}`;
+    swarm.title = r.dim === 2 ? "Embeddings on the circle" : r.dim === 3 ? "Embeddings on the sphere" : `Main directions of ${r.dim}`;
     swarm.title += scale;
     this.recalls(r);
     this.bench.light();
@@ -704,6 +704,7 @@ const Bench = {
     if (!s.arrows) out.push(["arrows", "0"]);
     if (s.low) out.push(["low", String(s.low)]);
     if (s.rate !== 0.03) out.push(["rate", String(s.rate)]);
+    if (Tour.story && view === undefined) out.push(["story", Tour.story]);
     if (this.view && view === undefined) out.push(["view", this.view]);
     const p = (of || this.a).player;
     if (p.steps && p.pure && !p.playing && !this.own) out.push(["steps", String(p.steps)]);
@@ -722,12 +723,18 @@ const Bench = {
     try { history.replaceState(null, "", link); } catch { /* A frame by srcdoc has no address of its own. */ }
   },
 
-  // restore sets everything from an address.
-  async restore(hash) {
+  // restore sets everything from an address, after those before it.
+  restore(hash) { const read = () => this.read(hash); return this.restored = Promise.resolve(this.restored).then(read, read); },
+
+  async read(hash) {
     const q = fields(hash), faults = [...q.keys()].filter((name) => name && !FIELDS.includes(name)).map((name) => `“${name}” is no field of an address; want one of ${FIELDS.join(", ")}.`);
     const tell = () => { if (this.embed) { this.note.textContent = faults.join(" "); this.note.classList.toggle("problem", faults.length > 0); } };
     tell();
-    if (!["a", "rule", "batch"].some((name) => q.has(name))) return false;
+    if (!["a", "rule", "batch"].some((name) => q.has(name))) {
+      const scene = Tour.address(q.get("story"));
+      if (!scene && q.has("story")) Tour.show(q.get("story"));
+      return scene ? this.read(scene) : false;
+    }
     const s = this.state, finite = (v, otherwise) => v !== undefined && v !== "" && Number.isFinite(Number(v)) ? Number(v) : otherwise;
     const batch = /^(\d+)x(\d+)x(\d+),(\d*\.?\d+),(\d{1,15})$/.exec(q.get("batch") || "");
     const want = (name, right, example) => { if (q.has(name) && !right) faults.push(`${name}=${q.get(name)} is not read; want ${example}.`); };
@@ -765,6 +772,7 @@ const Bench = {
     await this.a.read(q.get("a") || q.get("rule") || this.a.text);
     const steps = Math.min(finite(q.get("steps"), 0), 2000);
     if (steps > 0) this.each((side) => { if (this.startFlow(side)) { side.player.wanted = steps; side.player.advance(); } });
+    if (q.has("story") || Tour.story) Tour.show(q.get("story") || "");
     return true;
   },
 };
