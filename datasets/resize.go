@@ -92,15 +92,23 @@ func (r *Raster) crop(part Rectangle) (*Raster, error) {
 func (r *Raster) scale(dst []uint8, width, height, left, top, size int, by Filter) {
 	columns, rows := by.taps(r.Width, width, left, size), by.taps(r.Height, height, top, size)
 	stride := (3*size + 7) &^ 7
-	narrow := make([]uint8, (rows.end-rows.start+1)*stride)
+	held := rows.n + 16 // Rows that are scaled across: few, which stay in a processor's cache.
+	narrow := make([]uint8, held*stride)
 	pairs := make([][3]uint64, columns.end-columns.start)
-	for y := rows.start; y < rows.end; y += 2 {
-		pairUp(pairs, r.Pix[3*(y*r.Width+columns.start):], r.Pix[3*(min(y+1, r.Height-1)*r.Width+columns.start):])
-		out := narrow[(y-rows.start)*stride:]
-		columns.across(out, out[stride:], pairs)
-	}
+	begin, end := 0, 0 // The rows of narrow, counted as those of rows.first.
 	for y, from := range rows.first {
-		down(dst[3*size*y:][:3*size], narrow[from*stride:], stride, rows.weights[y*rows.n:][:rows.n])
+		for ; end < from+rows.n; end += 2 {
+			if end+2-begin > held {
+				copy(narrow, narrow[(from-begin)*stride:(end-begin)*stride])
+				begin = from
+			}
+			upper := rows.start + end
+			lower := min(upper+1, r.Height-1)
+			pairUp(pairs, r.Pix[3*(upper*r.Width+columns.start):], r.Pix[3*(lower*r.Width+columns.start):])
+			out := narrow[(end-begin)*stride:]
+			columns.across(out, out[stride:], pairs)
+		}
+		down(dst[3*size*y:][:3*size], narrow[(from-begin)*stride:], stride, rows.weights[y*rows.n:][:rows.n])
 	}
 }
 
