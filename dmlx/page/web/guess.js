@@ -2,7 +2,7 @@
 // A guess comes before the answer: an order of names, or a curve. What is so stays hidden until the reader has committed to one, or skips it. Nothing is kept.
 
 class Guess {
-  // items are names to order, the most first, or else x are the places of a curve; answers are [{name, y}], with a number for each. done is called once with whether
+  // items are names to order, the most first, or else x are the places of a curve; answers are [{name, y}], with a number for each; a curve may have its own x, color and dash. done is called once with whether
   // the answers are asked for or the guess was skipped.
   constructor({question, items, x, xTitle = "S", yRange = [0, 1.5], answers}, done) {
     Object.assign(this, {question, items, x, answers});
@@ -60,13 +60,20 @@ class Guess {
     const view = this.view = new View(this.root, picture, {name: "guess", ratio: 0.55, most: 320, save: false});
     const show = () => { picture.series = [{x, y: this.y, color: "accent", name: "yours", width: 3}]; view.draw(); };
     const into = (v) => Math.min(Math.max(v, low), high);
+    // One stroke draws all of it, from a handle or from anywhere.
+    const stroke = (px, py, w, h) => {
+      const f = picture.frame(w, h);
+      this.y[nearest(x, f.sx(px))] = into(high - (high - low) * (py - f.y) / f.height);
+      show();
+    };
+    const drawn = (e) => {
+      const box = view.canvas.getBoundingClientRect();
+      if (e.pointerType === "mouse" && e.buttons && view.handles.length) stroke((e.clientX - box.left) / view.scale, (e.clientY - box.top) / view.scale, view.width, view.height);
+    };
+    for (const type of ["pointerdown", "pointermove"]) view.canvas.addEventListener(type, drawn); // A finger scrolls the page.
     x.forEach((at, i) => view.handle({label: `at ${xTitle} ${number(at, 2)}`,
       at: (w, h) => { const f = picture.frame(w, h); return [f.px(at), f.py(this.y[i])]; },
-      drag: (px, py, w, h) => { // One stroke draws all of it.
-        const f = picture.frame(w, h);
-        this.y[nearest(x, f.sx(px))] = into(high - (high - low) * (py - f.y) / f.height);
-        show();
-      },
+      drag: stroke,
       key: (dx, dy) => { this.y[i] = into(this.y[i] + dy * (high - low) / 30); show(); },
       value: () => ({now: this.y[i], min: low, max: high, text: number(this.y[i], 2)})}));
     show();
@@ -77,7 +84,7 @@ class Guess {
     if (!this.items) {
       const look = [["negative", []], ["positive", [7, 4]], ["turn", [2, 4]], ["ink", [9, 3, 2, 3]]];
       this.picture.title = "Yours, and what is so";
-      this.picture.series.push(...answers.map(({name, y}, i) => ({x: this.x, y, name, color: look[i % 4][0], dash: look[i % 4][1]})));
+      this.picture.series.push(...answers.map(({name, x = this.x, y, color, dash}, i) => ({x, y, name, color: color || look[i % 4][0], dash: dash || look[i % 4][1]})));
       for (const handle of this.view.root.querySelectorAll(".handle")) handle.remove();
       this.view.handles = [];
       return this.view.draw();

@@ -196,7 +196,7 @@ const Learn = {
 // Race trains heads by the four directions from the same start and batches, a seed after another.
 const Race = {
   __proto__: Trainer, verb: "Start", chunk: 20, rate: 0.5, dim: 64, pair: "con", triplet: "con",
-  finish: 200, seeds: 3, corner: 0.8,
+  finish: 200, seeds: 3, corner: 0.8, before: "", // What the last one ended with.
   lanes: [["cos", "positive"], ["euc", "negative"], ["cos-orth", "turn"], ["euc-orth", "accent"]],
 
   begin(engine, {pairs, triplets}) {
@@ -256,8 +256,10 @@ const Race = {
     run.crowded = 100 * r.positive.reduce((n, s, i) => n + (Math.min(s, r.negative[i]) > this.corner), 0) / r.positive.length;
     this.show();
     if (this.ended.length < this.heats.length) return;
-    if (this.heats.length < this.seeds) this.heat();
-    else this.play(false);
+    if (this.heats.length < this.seeds) return this.heat();
+    this.play(false);
+    this.before = ` Before, by ${this.pair}/${this.triplet} at the rate ${number(this.rate, 2)}: ` + this.lanes.map(([name], k) =>
+      `${name} ${number(meanOf(this.heats.map((h) => h[k].crowded)), 1)} % crowded, Recall@1 ${number(meanOf(this.at(k).pop().values), 1)} %`).join("; ") + ".";
   },
 
   // at is the recall of a direction in the heats that have ended, at each step that all of them have: {s, values [heats]}.
@@ -290,7 +292,7 @@ const Race = {
   // said is what the seeds tell of the differences of recall, by 95 % intervals of the means of the differences within seeds.
   said() {
     const n = this.ended.length, run = this.runs();
-    if (n < this.seeds) return run[0].at || n ? `Seed ${this.heats.length} of ${this.seeds}: ${Math.min(...run.map((r) => r.at))} of ${this.finish} steps.` : "Press Start.";
+    if (n < this.seeds) return run[0].at || n ? `Seed ${this.heats.length} of ${this.seeds}: ${Math.min(...run.map((r) => r.at))} of ${this.finish} steps.${this.before}` : `Press Start.${this.before}`;
     const told = (values) => `${number(meanOf(values), 1)} ± ${number(deviation(values), 1)} %`, noise = (values) => 4.303 * deviation(values) / Math.sqrt(n); // Student's t for three seeds.
     const all = this.lanes.map(([name], k) => ({name, values: this.at(k).pop().values, crowded: this.heats.map((h) => h[k].crowded)}));
     const [best, ...others] = [...all].sort((a, b) => meanOf(b.values) - meanOf(a.values));
@@ -298,7 +300,7 @@ const Race = {
       `Recall@1: ${all.map(({name, values}) => `${name} ${told(values)}`).join(", ")}; the features themselves ${number(100 * Trainer.about.recall, 1)} %. Differences within seeds, with 95 % intervals: ` + others.map(({name, values}) => {
       const by = best.values.map((v, i) => v - values[i]), wide = noise(by);
       return `${best.name} is ${number(meanOf(by), 1)} ± ${number(wide, 1)} points ahead of ${name}: ${meanOf(by) > wide ? "beyond" : "within"} the noise of the seeds`;
-    }).join("; ") + ".";
+    }).join("; ") + ". All four have one rate, at which a Euclidean step is the larger one, so this ranks no direction; the crowding is what it shows.";
   },
 };
 

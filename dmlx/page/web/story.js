@@ -175,6 +175,10 @@ const Story = {
       left.turns = right.turns = false;
       left.length = right.length = 0.5;
       let paths = {}, at = 0, playing = false, version = 0;
+      const turning = ([x, y], angle) => { // The part along the circle.
+        const [ux, uy] = [Math.cos(angle), -Math.sin(angle)], along = x * ux + y * uy;
+        return {x: along * ux, y: along * uy, color: "turn"};
+      };
       // path follows the positives under the pull alone: anchor and negative stay. The anchor is row 0, the negative row 1.
       const path = async (rule) => {
         const all = [], mine = version;
@@ -195,7 +199,7 @@ const Story = {
           if (!paths[key]) continue;
           const p = paths[key][at];
           circle.points = [{angle: 0, role: "anchor", name: "a"}, ...p.angles.map((angle, i) =>
-            ({angle, role: "positive", size: 5, chord: false, arrows: [{x: p.steps[i][0], y: p.steps[i][1]}]}))];
+            ({angle, role: "positive", size: 5, chord: false, arrows: [turning(p.steps[i], angle)]}))];
         }
         views.forEach((v) => v.draw());
         if (!paths.left || !paths.right) return;
@@ -250,12 +254,12 @@ const Story = {
         const r = await this.engine.latest(`step4${pair}`, "diagram", {rule: {direction: "cos", pair, triplet: "con", mask: "", options}, low: 0, high: 1, side});
         return r && {positive: Array.from({length: side}, (_, i) => r.pairPositive[i]), negative: Array.from({length: side}, (_, j) => r.pairNegative[j * side])};
       };
+      const look = {con: ["quiet", [2, 4], 0.1], euc: ["turn", [7, 4], 0.35], lin: ["positive", [], 0.2], sig: ["negative", [], 0.85]};
       const known = {}, x = Array.from({length: side}, (_, i) => i / (side - 1));
       const update = this.guard(figure, async () => {
         const sig = await weights("sig", options);
         if (!sig) return;
         known.sig = sig;
-        const look = {con: ["quiet", [2, 4], 0.1], euc: ["turn", [7, 4], 0.35], lin: ["positive", [], 0.2], sig: ["negative", [], 0.85]};
         for (const [picture, key] of [[pull, "positive"], [push, "negative"]]) {
           picture.series = Object.entries(look).map(([name, [color, dash, at]]) => ({x, y: known[name][key], color, dash, at, name, width: name === "sig" ? 2.8 : 1.8}));
         }
@@ -272,11 +276,11 @@ const Story = {
         for (const pair of ["con", "euc", "lin"]) known[pair] = await weights(pair, {});
         await update();
         if (document.body.hasAttribute("data-picture")) return; // Alone, it asks for nothing.
-        const rest = [...figure.children], few = x.filter((_, i) => i % 5 === 0);
+        const rest = [...figure.children, section.querySelector(".challenge")], few = x.filter((_, i) => i % 5 === 0);
         const show = (on) => { for (const e of rest) e.hidden = !on; };
         show(false);
         figure.prepend(new Guess({question: "First draw yours: how strongly should a triplet pull its positive, P_{+}, at each similarity S_{ap}?", x: few, xTitle: "S_{ap}",
-          answers: Object.entries(known).map(([name, {positive}]) => ({name, y: few.map((_, i) => positive[5 * i])}))}, () => show(true)).root);
+          answers: Object.entries(known).map(([name, {positive}]) => ({name, color: look[name][0], dash: look[name][1], x, y: positive}))}, () => show(true)).root);
       }));
     },
 
@@ -332,7 +336,7 @@ const Story = {
         drawAll(...views);
         const [h, e] = marks.map((m) => cos.valueAt(m.sap, m.san)), [hc, ec] = marks.map((m) => cir.valueAt(m.sap, m.san));
         readout(`hard : easy — T^{cos} ${number(h, 3)} : ${number(e, 3)}, T^{cir} ${number(hc, 3)} : ${number(ec, 3)}`);
-        tell(Math.abs(h / e - 10) < 0.5, `At τ = ${number(state.tau)} it has ${number(h / e, 1)} times the weight.`);
+        tell(Math.abs(h / e - 10) < 0.5, `At τ = ${number(state.tau)} it has ${number(h / e, 1)} times the weight${h / e > 10.5 ? ": too much." : "."}`);
       });
       const tau = slider({label: "τ", name: "tau", min: 0, max: 16, step: 0.1, value: 1, on: (v) => { state.tau = v; update(); }});
       figure.append(el("div.controls", {}, tau.root));
