@@ -1,7 +1,7 @@
 """Uses the page in a headless Chromium as a person would, offline, and tells what it found.
 
-Arguments: the folder with the page, its single-file form or "", Chromium's path, the golden file, "write" or "" for the golden file, and a
-folder for screenshots or "". Each check writes one line of JSON: {"check", "problem", "note"}. The last line has the timings.
+Arguments: the folder with the page, its single-file form or "", Chromium's path, the golden file, "write" or "" for the golden file, a
+folder for screenshots or "", and the group of checks: one, other or timed. Each check writes one line of JSON: {"check", "problem", "note"}. The last line has the timings.
 """
 import functools
 import http.server
@@ -19,7 +19,7 @@ import zlib
 
 from playwright.sync_api import sync_playwright
 
-folder, single, chromium, golden_path, write, shots = sys.argv[1:7]
+folder, single, chromium, golden_path, write, shots, group = sys.argv[1:8]
 
 
 sent = []  # Files that were sent whole.
@@ -1046,12 +1046,18 @@ with sync_playwright() as p:
     began = time.monotonic()
     first = open_page(browser, base, permissions=["clipboard-read", "clipboard-write"])
     notes["ready, s"] = round(time.monotonic() - began, 2)
-    checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
-              ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("saving", lambda: saving(first)),
-              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("one screen", lambda: one_screen(browser)), ("your data", lambda: own_data(browser)), ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)), ("addresses", lambda: addresses(browser)),
-              ("frames", lambda: frames(first)), ("pictures alone", lambda: embeds(browser)), ("stories", lambda: stories(browser)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
-    if single:
-        checks.append(("single file", lambda: alone(browser)))
+    groups = {
+        "one": [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)),
+                ("linked pictures", lambda: linked(first)), ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)),
+                ("saving", lambda: saving(first)), ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)),
+                ("goldens", lambda: goldens(first)), ("frames", lambda: frames(first)), ("pictures alone", lambda: embeds(browser)),
+                ("stories", lambda: stories(browser))] + ([("single file", lambda: alone(browser))] if single else []),
+        "other": [("controls and pictures", lambda: together(browser)), ("one screen", lambda: one_screen(browser)), ("your data", lambda: own_data(browser)),
+                  ("learning", lambda: learning(browser)), ("race", lambda: race(browser)), ("motion and theme", lambda: motion(browser)),
+                  ("addresses", lambda: addresses(browser)), ("accessibility", lambda: accessible(browser))],
+        "timed": [("timings", lambda: timings(browser))],
+    }
+    checks = groups[group]
     only = os.environ.get("ONLY", "")
     for name, check in checks:
         if only and name not in only.split(","):
