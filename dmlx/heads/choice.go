@@ -50,7 +50,8 @@ type NetworkChoice struct {
 	Trained Scores  `json:"trained"`
 	Error   float64 `json:"standard_error"` // Of the gain of Recall@1, over the queries.
 
-	// Diverged says how the training on all classes ended after one that gained; the network is then as it was, too.
+	// Diverged says how the training on all classes diverged, though the one without these had gained. The network is
+	// then as it was, too.
 	Diverged string `json:"diverged,omitempty"`
 }
 

@@ -101,14 +101,23 @@ func (s *session) chooseTraining(ctx context.Context, whole Training) error {
 	}
 	s.Config = s.Config.chosen(s.state.Head.Network)
 	if s.state.Head.Steps == 0 {
-		s.Epochs = 0
+		return s.untrained()
+	}
+	return nil
+}
+
+// untrained leaves a network as it started. A checkpoint of that comes before.
+func (s *session) untrained() error {
+	s.Epochs = 0
+	if err := os.RemoveAll(filepath.Join(s.Dir, TripletsDir)); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	return nil
 }
 
 // startFrom initializes the network with what was chosen and writes a checkpoint.
 func (s *session) startFrom(choice *heads.Choice, last *onnx.Linear) (err error) {
-	s.step.free() // The trials have compiled one.
+	s.step.free() // The trials have compiled one, and a training has changed its weights.
 	if s.step, err = s.trainer.trainingStep(s.Config, len(s.classes)); err != nil {
 		return err
 	}
@@ -129,15 +138,19 @@ func (s *session) fallBack(ctx context.Context, whole Training) error {
 	}
 	choice, network := *s.state.Head, *s.state.Head.Network
 	choice.Steps, choice.Network, network.Diverged = 0, &network, s.state.Diverged
-	plan, err := s.trainer.startOf(ctx, whole, s.heldOut) // A resumed training has it no more.
-	if err == nil {
-		err = os.RemoveAll(filepath.Join(s.Dir, TripletsDir))
+	last := s.last
+	if last == nil { // The training was resumed.
+		plan, err := s.trainer.startOf(ctx, whole, s.heldOut)
+		if err != nil {
+			return err
+		}
+		last = lastOf(plan.Block)
 	}
-	if err != nil {
+	s.state.Diverged, s.state.Epoch, s.state.Epochs, s.state.Triplets = "", 0, nil, nil
+	if err := s.startFrom(&choice, last); err != nil {
 		return err
 	}
-	s.state.Diverged, s.state.Epoch, s.state.Epochs, s.state.Triplets, s.Epochs = "", 0, nil, nil, 0
-	return s.startFrom(&choice, lastOf(plan.Block))
+	return s.untrained()
 }
 
 // chosenWithin tells whether a choice, which may be a stranger's, says how to train a network for at most some epochs.
