@@ -177,6 +177,9 @@ func (l *Lab) lock(ctx context.Context) (goTool string, unlock func(), err error
 
 // Module sets up Root alone, which is a step of Setup too: enough to compile the page's program.
 func (l *Lab) Module(ctx context.Context) error {
+	if l.Version == "" {
+		return nil // It is a checkout, and waits for no other set-up.
+	}
 	goTool, unlock, err := l.lock(ctx)
 	if err != nil {
 		return err
