@@ -75,6 +75,9 @@ type submitted struct {
 // are trained, or else [ErrElsewhere].
 func (c *cluster) submit(a *cli.App, store *runs.Store) func(context.Context, []runs.Job) error {
 	return func(ctx context.Context, jobs []runs.Job) error {
+		if len(jobs) == 0 && !c.dryRun {
+			return nil
+		}
 		o := c.Options
 		if o.Wait {
 			o.Say = a.Note
@@ -87,8 +90,6 @@ func (c *cluster) submit(a *cli.App, store *runs.Store) func(context.Context, []
 		switch {
 		case c.dryRun:
 			text = fmt.Sprintf("%d runs are missing in %s\n\n%s", len(s.Jobs), store.Dir, strings.TrimSpace(s.Script))
-		case len(jobs) == 0:
-			return nil
 		default:
 			if id, err = s.Submit(ctx); err != nil || o.Wait {
 				return err
