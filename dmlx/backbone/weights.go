@@ -303,8 +303,6 @@ func parseTensors(data []byte) (f *weightFile, err error) {
 		what := strings.TrimPrefix(err.Error(), "not a safetensors file: ")
 		if looks := durable.Looks(data); looks != "" { // Asked last: the length of a header may look like anything.
 			what = "it is " + looks
-		} else if len(data) > 2 && data[0] == 8 && data[1] < 32 && data[2] == 0x12 { // The IR version, then the producer.
-			what = "it looks like the network of an ONNX file, which has its weights in itself"
 		}
 		err = fmt.Errorf("not a safetensors file, nor one of torch.save: %s", what)
 	}

@@ -164,7 +164,7 @@ func TestWeightsErrors(t *testing.T) {
 		{"text", []byte("version https://git-lfs.github.com/spec/v1"), 4,
 			[]string{"not a safetensors file, nor one of torch.save: it is "}},
 		{"network", []byte("\x08\x0a\x12\x07pytorch"), 4,
-			[]string{"nor one of torch.save: it looks like the network of an ONNX file"}},
+			[]string{"nor one of torch.save: it is the network of an ONNX file"}},
 		{"noise", []byte("\xe1\x03abcdefghij"), 4, []string{"nor one of torch.save: a header of "}},
 	} {
 		store := initialized(t, 4, 2)

@@ -29,6 +29,9 @@ var magics = []struct{ begins, what string }{
 	{"7z\xbc\xaf", "a 7z archive: unpack it"},
 }
 
+// ONNX is what [Looks] says of an ONNX file.
+const ONNX = "the network of an ONNX file"
+
 // Looks says what a file is by its beginning, for an error about one of another kind: a Git LFS pointer, a page, an
 // image, an archive, a text, an empty file; or "".
 func Looks(data []byte) string {
@@ -49,6 +52,8 @@ func Looks(data []byte) string {
 		return "an AVIF or HEIC image, or a film"
 	case len(data) > 2 && data[0] == 0x80 && 2 <= data[1] && data[1] <= 5:
 		return "a pickle of Python"
+	case len(data) > 2 && data[0] == 8 && data[1] < 32 && data[2] == 0x12: // The version of its form, then its producer.
+		return ONNX
 	}
 	for _, m := range magics {
 		if bytes.HasPrefix(lower, []byte(m.begins)) && (m.begins != "bm" || len(data) > 26 && data[15] == 0) {

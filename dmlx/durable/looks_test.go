@@ -28,6 +28,7 @@ func TestLooks(t *testing.T) {
 		"BMW, a text that begins like an image":    "a text",
 		"\x80\x02}q\x00.":                          "a pickle of Python",
 		"{\x00\x00\x00\x00\x00\x00\x00{}      ":    "",
+		"\x08\x0a\x12\x07pytorch":                  ONNX,
 		"\x08\x00\x00\x00\x00\x00\x00\x00{}      ": "",
 	} {
 		if got := Looks([]byte(data)); !strings.HasPrefix(got, want) || (got == "") != (want == "") {

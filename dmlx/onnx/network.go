@@ -78,7 +78,7 @@ type Weight struct {
 // export instead.
 func Read(raw []byte) (n *Network, err error) {
 	defer func() {
-		if what := durable.Looks(raw); err != nil && what != "" {
+		if what := durable.Looks(raw); err != nil && what != "" && what != durable.ONNX {
 			err = fmt.Errorf("not an ONNX file: it is %s", what)
 		}
 	}()
