@@ -109,6 +109,10 @@ func TestTrainHeads(t *testing.T) {
 		if references := v["references"].([]any); len(references) != 2 || v["head"] == nil {
 			t.Errorf("%v", v)
 		}
+		if code, stdout, stderr := invoke(t, "runs", "show", v["run"].(string), "--store", store); code != 0 ||
+			!strings.Contains(stdout, "\nstart: ") {
+			t.Errorf("show: %d %s %s", code, stdout, stderr)
+		}
 	}
 	// The run's line promises neither the rate nor the steps of the preset, of which the head may use none.
 	code, _, stderr = invoke(t, args("--rule", "cos/con/con", "--seeds", "1")...)

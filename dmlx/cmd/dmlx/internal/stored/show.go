@@ -88,6 +88,9 @@ func showRun(a *cli.App, prefix string) error {
 			fmt.Fprintf(&body, "overlap of nearest-positive and nearest-negative similarities %.2f, compact anchors %.2f\n",
 				r.Overlap, r.Compact)
 		}
+		if r.Head != nil {
+			fmt.Fprintln(&body, r.Head)
+		}
 		fmt.Fprintf(&body, "%s, version %s, %s\n\n", r.Machine, r.Version, r.Date.Format("2006-01-02 15:04 MST"))
 		shown = struct {
 			Trained
