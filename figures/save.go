@@ -75,27 +75,50 @@ func Save(o Output, path string) error {
 }
 
 func (f *Figure) bytes(format string) (data []byte, err error) {
-	// gonum/plot panics when it cannot draw, for example on an infinite range.
+	err = f.try(func() error {
+		switch format {
+		case "svg":
+			data, err = f.svg()
+		case "pdf":
+			data, err = written(upright{vgpdf.New(f.Width, f.height())}, f)
+		default:
+			data, err = f.png(PNGResolution)
+		}
+		return err
+	})
+	return data, err
+}
+
+// Image returns the pixels of the figure's PNG file.
+func (f *Figure) Image() (img *image.RGBA, err error) {
+	err = f.try(func() error {
+		c := f.pixels(PNGResolution)
+		f.Draw(draw.New(c))
+		img = c.Image().(*image.RGBA)
+		return nil
+	})
+	return img, err
+}
+
+// try calls a function that draws. gonum/plot panics when it cannot draw, for example on an infinite range.
+func (f *Figure) try(drawing func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("drawing: %v", r)
 		}
 	}()
 	if !(f.Width > 0 && f.Height > 0) {
-		return nil, fmt.Errorf("drawing: the figure's size is %v × %v; want positive lengths", f.Width, f.Height)
+		return fmt.Errorf("drawing: the figure's size is %v × %v; want positive lengths", f.Width, f.Height)
 	}
-	switch format {
-	case "svg":
-		return f.svg()
-	case "pdf":
-		return written(upright{vgpdf.New(f.Width, f.height())}, f)
-	default:
-		return f.png(PNGResolution)
-	}
+	return drawing()
+}
+
+func (f *Figure) pixels(dpi int) *vgimg.Canvas {
+	return vgimg.NewWith(vgimg.UseWH(f.Width, f.height()), vgimg.UseDPI(dpi))
 }
 
 func (f *Figure) png(dpi int) ([]byte, error) {
-	return written(vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Width, f.height()), vgimg.UseDPI(dpi))}, f)
+	return written(vgimg.PngCanvas{Canvas: f.pixels(dpi)}, f)
 }
 
 func written(c vg.CanvasWriterTo, f *Figure) ([]byte, error) {

@@ -24,12 +24,11 @@ func Update(id string, f *figures.Figure) error {
 
 // encoded returns a figure as a small image file and its type.
 func encoded(f *figures.Figure) (kind protocol.MIMEType, data []byte, err error) {
-	data, err = figures.Bytes(f, "png")
+	img, err := f.Image()
 	if err != nil {
 		return "", nil, err
 	}
-	kind, data = compact(data)
-	return kind, data, nil
+	return compact(img)
 }
 
 // width returns the width of a figure in CSS pixels.

@@ -97,7 +97,6 @@ var readers = map[string]string{
 	"dmlx/train/kept.go":                      ours,
 	"dmlx/weights/weights.go":                 "onnx",
 	"notebooks/nb/captions.go":                embedded,
-	"notebooks/nb/compact.go":                 ours,
 	"notebooks/nb/nb.go":                      ours,
 	"notebooks/playground/check.go":           ours,
 	"notebooks/playground/front.go":           ours,
