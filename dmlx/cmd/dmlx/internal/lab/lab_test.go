@@ -71,6 +71,13 @@ func TestWriteKernel(t *testing.T) {
 		t.Errorf("argv %q, environment %q", spec.Argv, spec.Env)
 	}
 	script := filepath.Join(filepath.Dir(spec.Argv[1]), "bin", "go")
+	by := func(flags string) string {
+		mode := ""
+		if runtime.GOOS == "linux" {
+			mode = " -linkmode=internal"
+		}
+		return "build -ldflags=-s" + mode + " -x -work -o x" + flags + ", GOGC=off\n"
+	}
 	const declares = "func f() {}\nfunc main() { flag.Parse() }\n"
 	for _, tc := range []struct {
 		args, cell, want string
@@ -78,10 +85,10 @@ func TestWriteKernel(t *testing.T) {
 	}{
 		{"get", "", "", false},
 		{"get example.com", "", "get example.com, GOGC=\n", false},
-		{"build -o x -race", "func main() {\n\tflag.Parse()\n}\n", "build -o x -race, GOGC=off\n", false},
+		{"build -o x -race", "func main() {\n\tflag.Parse()\n}\n", by(" -race"), false},
 		{"build -o x -race", declares, "", true},
-		{"build -o x -race", declares + "var (\n\ta = f()\n)\n", "build -o x -race, GOGC=off\n", false},
-		{"build -o x", declares + "func init() { f() }\n", "build -o x, GOGC=off\n", false},
+		{"build -o x -race", declares + "var (\n\ta = f()\n)\n", by(" -race"), false},
+		{"build -o x", declares + "func init() { f() }\n", by(""), false},
 		{"run ./x", declares, "run ./x, GOGC=\n", false},
 	} {
 		cell := t.TempDir()
@@ -117,6 +124,74 @@ func TestWriteKernel(t *testing.T) {
 	l.Root = "/a,b"
 	if err := l.writeKernel(goEnv{}); err == nil || !strings.Contains(err.Error(), "comma") {
 		t.Errorf("a root that GoNB would split: %v", err)
+	}
+}
+
+// Cells are built without "go build" while nothing but the cell has changed.
+func TestCellsBuild(t *testing.T) {
+	tool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip(err)
+	}
+	script, cell, module := filepath.Join(t.TempDir(), "go"), t.TempDir(), filepath.Join(t.TempDir(), "with space")
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const declares = "func f() {}\nfunc main() { flag.Parse() }\n"
+	shows := func(what string) string { return "func main() {\n\tflag.Parse()\n\tprint(" + what + ")\n}\n" }
+	source := func(value string) string { return "package a\n\nvar V = " + value + "\n" }
+	write(script, string(goScript))
+	write(filepath.Join(cell, "go.mod"), "module gonb\n\ngo 1.26\n")
+	write(filepath.Join(cell, "go.work"), "go 1.26\n\nuse (\n\t.\n\t\""+module+"\"\n)\n")
+	write(filepath.Join(module, "go.mod"), "module m\n\ngo 1.26\n")
+	write(filepath.Join(module, "a", "a.go"), source(`"one"`))
+	calls := filepath.Join(t.TempDir(), "calls")
+	counting := filepath.Join(t.TempDir(), "counting")
+	write(counting, "#!/bin/sh\necho >>'"+calls+"'\nexec '"+tool+"' \"$@\"\n")
+	for i, tc := range []struct {
+		cell, file, content, want string
+		quick                     bool // Without the go command.
+	}{
+		{cell: shows("2"), want: "2"},
+		{cell: shows("3"), want: "3", quick: true},
+		{cell: shows("a.V"), want: "one"},
+		{cell: shows("4"), want: "4", quick: true},
+		{cell: shows("a.V, 2"), want: "one2", quick: true},
+		{cell: declares, quick: true},
+		{cell: shows("b.V"), want: "undefined: b"},
+		{cell: shows("a.V"), want: "one", quick: true},
+		{cell: shows("a.V"), file: "a/a.go", content: source(`"two"`), want: "two"},
+		{cell: shows("a.V + a.W"), file: "a/b.go", content: "package a\n\nvar W = V\n", want: "twotwo"},
+		{cell: shows("a.W, 3"), want: "two3", quick: true},
+		{cell: declares + "var _ = f\n", quick: true},
+	} {
+		if tc.content != "" {
+			write(filepath.Join(module, tc.file), tc.content)
+		}
+		imports := "package main\n\nimport \"flag\"\n"
+		if strings.Contains(tc.cell, "a.") {
+			imports += "import \"m/a\"\n"
+		}
+		write(filepath.Join(cell, "main.go"), imports+tc.cell)
+		_ = os.Remove(calls)
+		cmd := exec.Command(script, "build", "-o", "x")
+		cmd.Dir, cmd.Env = cell, append(os.Environ(), "DMLX_GO="+counting, "GOPROXY=off", "GOFLAGS=", "GOWORK=")
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			out, err = exec.Command(filepath.Join(cell, "x")).CombinedOutput()
+		}
+		if !strings.Contains(string(out), tc.want) || err == nil && string(out) != tc.want {
+			t.Errorf("%d. %q: %q, %v; want %q", i, tc.cell, out, err, tc.want)
+		}
+		if _, err := os.Stat(calls); (err != nil) != tc.quick {
+			t.Errorf("%d. %q: without the go command %t, want %t", i, tc.cell, err != nil, tc.quick)
+		}
 	}
 }
 
