@@ -245,7 +245,8 @@ func (r *reader) parse(text string, at int, kind Kind) (*Expr, error) {
 		if list, is := errors.AsType[scanner.ErrorList](err); is {
 			where, what = at+min(list[0].Pos.Offset, len(text)), list[0].Msg
 		}
-		return nil, r.fail(where, "%s", strings.NewReplacer("'EOF'", "the end", "newline", "the end").Replace(what))
+		return nil, r.fail(where, "%s", strings.NewReplacer("expected 'EOF'", "expected an operator or the end",
+			"'EOF'", "the end", "newline", "the end").Replace(what))
 	}
 	return r.expr(tree, at-1, kind, mostDepth, nil) // Positions in a tree begin with 1.
 }
@@ -293,6 +294,8 @@ func (r *reader) expr(tree ast.Expr, base int, kind Kind, depth int, in *string)
 			last := len(args) - 1
 			args = []ast.Expr{&ast.CallExpr{Fun: f, Args: args[:last]}, args[last]}
 		}
+	case *ast.StarExpr:
+		return nil, r.fail(at, "no operator **: want pow(x, y), as pow(Sap, 2)")
 	default:
 		return nil, r.fail(at, "want a formula of numbers, variables and functions")
 	}

@@ -156,8 +156,8 @@ func (l Implied) String() string {
 			"by T P+ would differ, by up to %.3g at S_ap = %.3g, S_an = %.3g", math.Abs(l.Curl), l.Sap, l.San)
 	}
 	const low, high = 0.125, 0.875
-	return fmt.Sprintf("the loss L(S_ap, S_an) of a triplet alone that has these weights falls by %.3f from (%g, %g) to "+
-		"(%g, %g)", l.At(low, high)-l.At(high, low), low, high, high, low)
+	return fmt.Sprintf("these weights are the gradient of a loss L(S_ap, S_an) of a triplet alone: from a hard triplet "+
+		"at (%[2]g, %[3]g) to an easy one at (%[3]g, %[2]g) it falls by %.3[1]f", l.At(low, high)-l.At(high, low), low, high)
 }
 
 // At returns the loss, linear between the places where it is known.
