@@ -123,13 +123,13 @@ def formulas(page):
     typed.fill("max(0, San-Sap+m)")
     until(page, "() => Bench.a.name.endsWith('/[max(0, San-Sap+m), m=0.5]')", "a typed formula is not drawn")
     typed.fill("max(0, San-Spa)")
-    until(page, "() => Bench.a.formulas.faults.triplet.textContent === ' '.repeat(11) + '▲no variable Spa; did you mean Sap?'", "a fault is not under its character")
+    until(page, "() => Bench.a.formulas.faults.triplet.textContent === ' '.repeat(11) + '▲no variable Spa; did you mean Sap? The pictures show the formulas before.'", "a fault is not under its character")
     typed.fill("log(Sap-0.9)")
     until(page, "() => /not finite/.test(Bench.a.problemLine.textContent) && /T is NaN/.test(Bench.a.formulas.remarks.textContent)", "weights that are not finite are not said")
     until(page, "() => [...document.querySelectorAll('#bench .card.stale')].filter((c) => c.offsetParent).length === 4", "the diagram does not show where weights are not finite")
     example = "cos/[1, 1]/[pow(sigmoid(k*(San-Sap)), g), k=4, g=2]"
     side.locator("select[name=example]").select_option(example)
-    until(page, f"() => Bench.a.name === {json.dumps(example)} && /^No loss|^The loss/.test(Bench.a.formulas.remarks.textContent)", "an example is not drawn")
+    until(page, f"() => Bench.a.name === {json.dumps(example)} && /^No loss|^These weights/.test(Bench.a.formulas.remarks.textContent)", "an example is not drawn")
     until(page, "() => Bench.a.formulas.inputs.numbers.value === 'k=4, g=2'", "an example is not shown in the fields")
     side.get_by_role("button", name="Undo").click()
     until(page, "() => Bench.a.rule.triplet === '[log(Sap-0.9)]'", "nothing is undone")
@@ -550,7 +550,7 @@ def one_screen(browser):
             return {seen: parts.length, cut: parts.filter((e) => { const b = e.getBoundingClientRect(); return b.top < top - 1 || b.bottom > innerHeight || b.right > innerWidth; }).map((e) => e.className || e.textContent),
                 row: boxes.every((b, i) => !i || (b.top === boxes[0].top && b.height === boxes[0].height && b.left > boxes[i - 1].right)), heads: Bench.a.headings.slice(0, 4).map((h) => h.textContent), bottom: Math.round(boxes[0].bottom)};
         }""")
-        assert out["seen"] == 10 and not out["cut"] and out["row"] and out["heads"] == ["Weight map", "Gradient matrix M", "Steps on the sphere", "Recall@1"], out
+        assert out["seen"] == 10 and not out["cut"] and out["row"] and out["heads"] == ["Weight map", "Gradient matrix M", "Steps of the points", "Recall@1"], out
         for name, value in (("direction", "euc-orth"), ("pair", "sig-ms"), ("triplet", "con"), ("mask", "sc1")):
             before = page.evaluate(LOOKS)
             page.locator(f"#bench .side select[name={name}]").first.select_option(value)
@@ -636,6 +636,9 @@ def own_data(browser):
     until(page, "() => /at the start, \\d+ % at step 3/.test(Bench.a.lines.recall.textContent)", "no recall before and after the flow")
     refused("bad.csv, line 4: value 2 is “much”; want a number", ("bad.csv", good.replace("p2,a,3,2", "p2,a,3,much")))
     assert page.evaluate("() => Bench.own.n") == 8, "a bad file takes away what was there"
+    refused("decimals.csv, line 2: value 1 is “0,25”; want a number such as 0.25", ("decimals.csv", "id;label;x;y\n1;a;0,25;0,75\n2;a;1;2\n3;b;2;1\n"))
+    give(("tabs.csv", good.replace(",", "\t")))
+    until(page, "() => Bench.own.n === 8 && Bench.own.dim === 3 && !document.querySelector('#bench .own .problem').textContent", "tabs separate no values")
     refused("short.csv, line 3: 2 values; want 3", ("short.csv", "id,label,x,y,z\n1,a,1,2,3\n2,b,1,2\n"))
     refused("large.csv: 5 MiB; want at most 4", ("large.csv", b"1" * (5 << 20)))
     refused("300 rows; want 2 to 256", ("many.csv", "".join(f"{i},{i % 3},1,{i}\n" for i in range(300))))
@@ -647,6 +650,12 @@ def own_data(browser):
     refused("e.npy: it ends early", ("e.npy", points[:-4]), ("l.npy", npy([0, 0, 0, 1, 1, 1], "<i8", "(6,)")))
     give(("e.npy", points), ("l.npy", npy([0, 0, 0, 1, 1, 1], "<i8", "(6,)")))
     until(page, "() => Bench.own.n === 6 && Bench.a.result.n === 6 && Bench.a.result.dim === 4 && !document.querySelector('#bench .own .problem').textContent", ".npy files are not shown")
+    first = panel.get_by_label("the first column of a .npy is the label")
+    first.check()
+    give(("labeled.npy", npy([x for i in range(6) for x in (7.0 + i % 2, 1.0, i, -i)], "<f4", (6, 4))))
+    until(page, "() => Bench.own.dim === 3 && Bench.own.names.join() === '7,8' && Bench.a.result.labels.join('') === '000111'", "the first column gives no labels")
+    first.uncheck()
+    until(page, "() => /no labels/.test(document.querySelector('#bench .own .problem').textContent)", "without its first column the array has labels")
     page.get_by_role("button", name="Back to the sample").click()
     until(page, "() => !Bench.own && Bench.a.result.n === 32", "no way back to the sample")
     with page.expect_download() as got:
@@ -857,7 +866,8 @@ def embeds(browser):
     assert card.locator(".save a").get_attribute("href") == link
     page.goto("about:blank")
     for address, width, theme, want in ((link.split("#")[1], 1366, "light", "Bench.a.result.n === 24"), ("view=map&rule=cos/con/cos+sc1&embed", 390, "dark", "Bench.a.name === 'cos/con/cos+sc1' && Bench.a.pictures.diagram.values"),
-                                        ("view=step4.pull-weights&embed", 390, "light", "[...views][0].picture.series.length === 4"), ("view=learn.recall&rule=cos/con/con&embed", 1366, "dark", "Learn.view.width")):
+                                        ("view=step4.pull-weights&embed", 390, "light", "[...views][0].picture.series.length === 4"), ("view=step3.pull-euc&steps=30&pair=euc&embed", 1366, "light", "document.querySelector('#step3 .readout').textContent.startsWith('After 30 steps') && [...views][0].picture.title === 'euc/euc/con' && /&steps=30&pair=euc&embed$/.test([...views][0].scene())"),
+                                        ("view=learn.recall&rule=cos/con/con&learn-dim=8&learn-rate=0.1&embed", 1366, "dark", "Learn.view.width && Learn.dim === 8 && Learn.rate === 0.1 && Learn.view.scene().includes('learn-rate=0.1&learn-dim=8')")):
         page.emulate_media(color_scheme=theme)
         page.set_viewport_size({"width": width, "height": 560})
         page.goto("about:blank")
@@ -872,7 +882,8 @@ def embeds(browser):
             page.screenshot(path=os.path.join(shots, f"embed-{address[5:10]}-{width}-{theme}.png"))
     page.get_by_role("button", name="Step", exact=True).click()
     until(page, "() => Bench.a.learn.at === 1", "a picture of a training does not train")
-    for address, said in (("view=mapp&embed", "no view “mapp”; want view=map, M, sphere"), ("view=step2.much&embed", "step2 has no picture “much”; want one of directions, strength."), ("view=map&ruel=cos/lin/cir&rule=cos/much/cir&batch=9&embed", "“ruel” is no field of an address; want one of a, rule")):
+    for address, said in (("view=mapp&embed", "no view “mapp”; want view=map, M, sphere"), ("view=step2.much&embed", "step2 has no picture “much”; want one of directions, strength."), ("view=step6&tau=90&embed", "step6: tau is “90”; want 0 to 16."), ("view=step3&pair=lon&embed", "pair is “lon”; want con, euc, lin, sig."), ("view=step3&tau=1&embed", "“tau” is no field of its address; want one of view, embed, steps, pair."),
+                          ("view=map&ruel=cos/lin/cir&rule=cos/much/cir&batch=9&embed", "“ruel” is no field of an address; want one of a, rule")):
         page.goto("about:blank")
         page.goto(base + "#" + address)
         page.get_by_text(said).wait_for()

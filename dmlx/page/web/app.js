@@ -79,11 +79,18 @@ function alone(part, name) {
     addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes"; }); // When the frame's document can be told.
     return;
   }
-  if (embed && !shown) return fail(`There is no view “${view}”; want view=${[...Object.keys(SCENES), "bench", "learn", "race", "start", "step1"].join(", ")} … step8, or a picture of one, as view=step2.strength.`);
+  if (embed && !shown) return fail(`There is no view “${view}”; want view=${[...Object.keys(SCENES), "bench", "learn", "race", "start", "step1"].join(", ")} … step8, or a picture of one, such as view=step2.strength.`);
   const linked = ["a", "rule", "batch", "story"].some((name) => q.has(name));
   if (!shown) {
-    stayAt(linked ? "bench" : location.hash.slice(1));
-    addEventListener("click", ({target}) => { const to = target.closest('a[href^="#"]:not([target])')?.hash; if (to) stayAt(to.includes("=") ? "bench" : to.slice(1), true); });
+    stayAt(linked ? q.get("at") || "bench" : location.hash.slice(1));
+    addEventListener("click", ({target}) => {
+      const to = target.closest('a[href^="#"]:not([target])')?.hash;
+      if (!to) return;
+      stayAt(to.includes("=") ? "bench" : to.slice(1), true);
+      if (to.includes("=") || !Bench.touched) return;
+      Object.assign(Bench, {at: to.slice(1), written: ""}); // The address keeps the workbench.
+      Bench.remember();
+    });
   }
   loading.textContent = "The library is loading …";
   try {
@@ -96,8 +103,9 @@ function alone(part, name) {
     }
     if (!shown || part === "race") Race.begin(engine, about);
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
-      document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
+      document.getElementById("bench").addEventListener(type, () => { Object.assign(Bench, {touched: true, at: ""}); }, {capture: true});
     }
+    if (shown && part !== "bench") setControls(part, q);
     if (embed && picture !== undefined) alone(part, picture);
     document.body.dataset.ready = "yes";
   } catch (error) {

@@ -2,9 +2,9 @@
 // The workbench: one or two rules or losses, a batch, and for each a row of four pictures, from cause to effect, and a triplet on the circle.
 
 const KINDS = ["diagram", "matrix", "swarm", "recall", "circle"];
-const HEADINGS = {diagram: "Weight map", matrix: "Gradient matrix M", swarm: "Steps on the sphere", recall: "Recall@1", circle: "A lone triplet"};
+const HEADINGS = {diagram: "Weight map", matrix: "Gradient matrix M", swarm: "Steps of the points", recall: "Recall@1", circle: "A lone triplet"};
 const SCENES = {map: "diagram", M: "matrix", sphere: "swarm", recall: "recall", triplet: "circle"}; // Pictures by their names in an address.
-const FIELDS = ["a", "rule", "b", "scale", "batch", "triplet", "show", "arrows", "low", "rate", "steps", "story", "view", "embed"];
+const FIELDS = ["a", "rule", "b", "scale", "batch", "triplet", "show", "arrows", "low", "rate", "steps", "story", "view", "embed", "at", "learn-rate", "learn-dim", "learn-seed"];
 const FRAME = 5; // Steps between two points of the recall that is computed ahead.
 // What the diagram can show: its title, its color scale, and its name in a select.
 const SHOWN = {
@@ -265,6 +265,7 @@ class Side {
       const {batch, lone, diagram} = this.numbers;
       if (failed && !(batch && lone && diagram)) throw failed;
       if (!batch || !lone || !diagram) return;
+      if (batch.at && batch.at === this.linked) this.range = this.push = this.linked = 0; // The colors are those of where an address leads.
       this.result = batch;
       this.name = batch.name;
       if (document.activeElement !== this.input) this.input.value = batch.name;
@@ -305,7 +306,7 @@ class Side {
     this.push = this.push || roundStep(0.5 / largest(r.G.subarray(0, r.n * r.dim)));
     Object.assign(swarm, {triplets: r.triplets, G: this.player.playing ? null : r.G, length: this.common((side) => side.push, Math.min)});
     const scale = swarm.G ? `, steps × ${number(swarm.length)}` : "";
-    swarm.title = r.dim === 2 ? "Embeddings on the circle" : r.dim === 3 ? "Embeddings on the sphere" : `Main directions of ${r.dim}`;
+    swarm.title = r.dim === 2 ? "Embeddings on the circle" : r.dim === 3 ? "Embeddings on the sphere" : "Main components";
     swarm.title += scale;
     this.recalls(r);
     this.bench.light();
@@ -403,7 +404,7 @@ class Side {
 
 const Bench = {
   async begin(engine, about, state) {
-    Object.assign(this, {engine, about, note: document.getElementById("loading")});
+    Object.assign(this, {engine, about, reads: 0, note: document.getElementById("loading")});
     this.state = {compare: false, show: "pull", arrows: true, low: 0, shared: true, rate: 0.03, triplet: {anchor: 0, positive: 1.05, negative: -0.88}, sample: {...SAMPLE}};
     this.base = {sample: this.state.sample};
     this.a = new Side(this, "a", "cos-orth/lin-ms/cir");
@@ -706,6 +707,7 @@ const Bench = {
     if (s.rate !== 0.03) out.push(["rate", String(s.rate)]);
     if (Tour.story && view === undefined) out.push(["story", Tour.story]);
     if (this.view && view === undefined) out.push(["view", this.view]);
+    if (this.at && view === undefined) out.push(["at", this.at]);
     const p = (of || this.a).player;
     if (p.steps && p.pure && !p.playing && !this.own) out.push(["steps", String(p.steps)]);
     if (view || (this.embed && view === undefined)) out.push(["embed", ""]);
@@ -721,6 +723,16 @@ const Bench = {
     if (parent !== window) parent.postMessage({dmlx: "state", state: link.slice(1)}, "*");
     if (first && !this.touched) return; // The first picture is no change of the reader's.
     try { history.replaceState(null, "", link); } catch { /* A frame by srcdoc has no address of its own. */ }
+  },
+
+  // arrived waits until the flows are at a step, and tells whether they still go there.
+  async arrived(steps) {
+    const {reads} = this;
+    while (this.sides.some((s) => s.result?.at !== steps)) {
+      await new Promise(requestAnimationFrame);
+      if (this.reads !== reads) return false;
+    }
+    return true;
   },
 
   // restore sets everything from an address, after those before it.
@@ -765,13 +777,21 @@ const Bench = {
     s.shared = this.shared.checked = q.get("scale") !== "0";
     this.showCompare();
     this.touched = true;
+    this.at = q.get("at") || "";
+    this.reads++;
     this.sampled();
     this.clear();
     for (const side of [this.a, this.b]) side.range = side.push = 0;
     await this.b.read(q.get("b") || this.b.text);
     await this.a.read(q.get("a") || q.get("rule") || this.a.text);
     const steps = Math.min(finite(q.get("steps"), 0), 2000);
-    if (steps > 0) this.each((side) => { if (this.startFlow(side)) { side.player.wanted = steps; side.player.advance(); } });
+    if (steps > 0) {
+      this.each((side) => { side.linked = steps; if (this.startFlow(side)) { side.player.wanted = steps; side.player.advance(); } });
+      if (this.embed && !faults.length) {
+        this.note.textContent = `${plural(steps, "step")} of the points …`;
+        this.arrived(steps).then((yes) => { if (yes) this.note.textContent = ""; });
+      }
+    }
     if (q.has("story") || Tour.story) Tour.show(q.get("story") || "");
     return true;
   },

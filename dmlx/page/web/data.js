@@ -7,7 +7,8 @@ const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 // readCSV reads lines of an id, a label and values; a first line without numbers is a header. where(i) says where row i is.
 function readCSV(text, file) {
-  const rows = text.replace(/^\uFEFF/, "").split(/\r?\n/).map((line, i) => ({at: `${file}, line ${i + 1}`, cells: line.split(/[,;\t]/).map((c) => c.trim().replace(/^"(.*)"$/, "$1"))}))
+  const lines = text.replace(/^\uFEFF/, "").split(/\r?\n/), separator = ["\t", ";"].find((c) => lines[0].includes(c)) || ","; // In many languages "0,25" is a number.
+  const rows = lines.map((line, i) => ({at: `${file}, line ${i + 1}`, cells: line.split(separator).map((c) => c.trim().replace(/^"(.*)"$/, "$1"))}))
     .filter(({cells}) => cells.some(Boolean));
   const numeric = ({cells}) => cells.slice(2).some((c) => c && Number.isFinite(Number(c)));
   if (rows.length && !numeric(rows[0])) rows.shift();

@@ -19,8 +19,8 @@ class Formulas {
       on: (rule) => { document.activeElement?.blur(); this.start.set(""); if (rule) side.read(rule); }});
     this.undoButton = button("Undo", () => this.undo(), {disabled: true});
     this.remarks = el("div.remarks");
-    this.root = el("details.formulas", {}, el("summary", {}, "Weights as formulas"), this.start.root, ...rows, el("div.buttons", {}, this.undoButton), this.remarks,
-      el("p.about", {}, "Of the similarities Sap and San, the distances Dap and Dan, the numbers tau, alpha, beta, lambda and epsilon, and own numbers as k=4. Functions: exp, log, sqrt, abs, " +
+    this.root = el("details.formulas", {}, el("summary", {}, "Weights as formulas"), el("div.buttons", {}, this.start.root, this.undoButton), el("div.rows", {}, ...rows), this.remarks,
+      el("details.about", {}, el("summary", {}, "What a formula may have"), "Of the similarities Sap and San, the distances Dap and Dan, the numbers tau, alpha, beta, lambda and epsilon, and own numbers as k=4. Functions: exp, log, sqrt, abs, " +
         "min, max, pow, sigmoid, softplus, tanh, relu, where(condition, x, y), and mean(x, y), the mean of x over the other nearby positives (Rap) or negatives (Ran), and y where there are none."));
   }
 
@@ -42,7 +42,7 @@ class Formulas {
     for (const [name] of FORMULA_FIELDS) {
       const fault = faults.find((f) => f.field === name);
       this.inputs[name].setAttribute("aria-invalid", String(Boolean(fault)));
-      this.faults[name].replaceChildren(...(fault ? [el("span.at", {"aria-hidden": "true"}, " ".repeat(fault.at) + "▲"), el("span", {}, fault.what)] : []));
+      this.faults[name].replaceChildren(...(fault ? [el("span.at", {"aria-hidden": "true"}, " ".repeat(fault.at) + "▲"), el("span", {}, `${fault.what.replace(/[^?]$/, "$&.")} The pictures show the formulas before.`)] : []));
       if (fault && this.inputs[name] === document.activeElement) this.faults[name].scrollIntoView({block: "nearest"});
     }
   }

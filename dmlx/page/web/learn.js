@@ -109,7 +109,6 @@ const Learn = {
       side.headings.push(label);
       root.append(card);
     }
-    for (const v of views) if (v.place === "learn") v.scene = () => Bench.link(`learn.${v.name}`);
     this.reset();
     Bench.showCompare();
     this.watch(root);
@@ -254,6 +253,7 @@ const Race = {
   took(run, r) {
     run.triplets = {sap: r.positive, san: r.negative, count: r.positive.length};
     run.crowded = 100 * r.positive.reduce((n, s, i) => n + (Math.min(s, r.negative[i]) > this.corner), 0) / r.positive.length;
+    if (run.at === 0) this.crowded = run.crowded;
     this.show();
     if (this.ended.length < this.heats.length) return;
     if (this.heats.length < this.seeds) return this.heat();
@@ -296,11 +296,11 @@ const Race = {
     const told = (values) => `${number(meanOf(values), 1)} ± ${number(deviation(values), 1)} %`, noise = (values) => 4.303 * deviation(values) / Math.sqrt(n); // Student's t for three seeds.
     const all = this.lanes.map(([name], k) => ({name, values: this.at(k).pop().values, crowded: this.heats.map((h) => h[k].crowded)}));
     const [best, ...others] = [...all].sort((a, b) => meanOf(b.values) - meanOf(a.values));
-    return `After ${this.finish} steps, mean ± standard deviation of ${n} seeds. Crowded: ${all.map(({name, crowded}) => `${name} ${told(crowded)}`).join(", ")}. ` +
+    return `After ${this.finish} steps, mean ± standard deviation of ${n} seeds. Crowded: ${number(this.crowded, 1)} % at the start, ${all.map(({name, crowded}) => `${name} ${told(crowded)}`).join(", ")}. ` +
       `Recall@1: ${all.map(({name, values}) => `${name} ${told(values)}`).join(", ")}; the features themselves ${number(100 * Trainer.about.recall, 1)} %. Differences within seeds, with 95 % intervals: ` + others.map(({name, values}) => {
       const by = best.values.map((v, i) => v - values[i]), wide = noise(by);
       return `${best.name} is ${number(meanOf(by), 1)} ± ${number(wide, 1)} points ahead of ${name}: ${meanOf(by) > wide ? "beyond" : "within"} the noise of the seeds`;
-    }).join("; ") + ". All four have one rate, at which a Euclidean step is the larger one, so this ranks no direction; the crowding is what it shows.";
+    }).join("; ") + ". All four share one rate, at which a Euclidean step is larger, so this does not rank the directions. What it shows is the crowding.";
   },
 };
 

@@ -153,7 +153,7 @@ const Story = {
         drawAll(a, b);
         readout(`S ${number(S, 2)}. Turning part: Euclidean ${number(euc[0].turn, 3)}, cosine ${number(cos[0].turn, 3)}.`);
         tell(Math.abs(euc[0].turn - cos[0].turn) < 0.012 && S > -0.9, Math.abs(euc[0].turn - cos[0].turn) < 0.012 && S > -0.9 ?
-          `At S ${number(S, 2)} both parts are ${number(euc[0].turn, 2)}. Nearer pairs are turned more by euc, farther ones by cos.` :
+          `At S ${number(S, 2)} both parts are about ${number(euc[0].turn, 2)}. Nearer pairs are turned more by euc, farther ones by cos.` :
           `Euclidean ${number(euc[0].turn, 2)}, cosine ${number(cos[0].turn, 2)}.`);
       });
       once(section, this.guard(figure, async () => {
@@ -240,7 +240,8 @@ const Story = {
       });
       once(section, async () => {
         await follow();
-        if (reducedMotion()) { at = 70; scrub.set(at); draw(); } else { playing = true; label(); requestAnimationFrame(tick); }
+        if (at) draw(); // An address has said so.
+        else if (reducedMotion()) { at = 70; scrub.set(at); draw(); } else { playing = true; label(); requestAnimationFrame(tick); }
       });
     },
 
@@ -258,7 +259,7 @@ const Story = {
       const known = {}, x = Array.from({length: side}, (_, i) => i / (side - 1));
       const update = this.guard(figure, async () => {
         const sig = await weights("sig", options);
-        if (!sig) return;
+        if (!sig || !known.lin) return;
         known.sig = sig;
         for (const [picture, key] of [[pull, "positive"], [push, "negative"]]) {
           picture.series = Object.entries(look).map(([name, [color, dash, at]]) => ({x, y: known[name][key], color, dash, at, name, width: name === "sig" ? 2.8 : 1.8}));

@@ -39,6 +39,21 @@ function fields(hash) {
   return new Map(hash.replace(/^#/, "").split("&").map((f) => { const [, name, value] = /^([^=]*)=?(.*)$/s.exec(f); return [name, decoded(value)]; }));
 }
 
+// controls are the sliders and choices of a part.
+const controls = (part) => [...document.querySelectorAll(`#${part} .controls [name]`)];
+
+// setControls moves those of a part to what an address says.
+function setControls(part, address) {
+  const all = controls(part), known = ["view", "embed", ...all.map((c) => c.name)], unknown = [...address.keys()].find((name) => !known.includes(name) && !FIELDS.includes(name));
+  if (unknown) throw new Error(`${part}: “${unknown}” is no field of its address; want one of ${known.join(", ")}.`);
+  for (const control of all.filter((c) => address.has(c.name))) {
+    const {name, min, max, options} = control, to = address.get(name), chosen = options && [...options].map((o) => o.value);
+    if (chosen ? !chosen.includes(to) : !(to.trim() && to >= Number(min) && to <= Number(max))) throw new Error(`${part}: ${name} is “${to}”; want ${chosen ? chosen.join(", ") : `${min} to ${max}`}.`);
+    control.value = to;
+    control.dispatchEvent(new Event(options ? "change" : "input"));
+  }
+}
+
 const views = new Set();
 
 // View shows a picture on a canvas, with handles above it and buttons that save it.
@@ -107,7 +122,7 @@ class View {
       h.style.transform = `translate(${x * this.scale}px, ${y * this.scale}px)`;
       h.setAttribute("aria-valuenow", String(Math.round(v.now * 100) / 100));
       h.setAttribute("aria-valuemin", String(v.min)); h.setAttribute("aria-valuemax", String(v.max));
-      h.setAttribute("aria-valuetext", v.text);
+      h.setAttribute("aria-valuetext", plain(v.text));
     };
     h.addEventListener("pointerdown", (e) => { active = true; h.setPointerCapture(e.pointerId); h.focus({preventScroll: true}); e.preventDefault(); });
     h.addEventListener("pointermove", (e) => {
@@ -152,8 +167,11 @@ class View {
 
   get place() { return this.root.closest("#learn, main > section").id; }
 
-  // scene is the picture's own address.
-  scene() { return `#view=${this.place}.${this.name.replace(/^race-/, "")}&embed`; }
+  // scene is the picture's own address, with what its part's controls are at.
+  scene() {
+    const {place} = this, at = (c) => `&${c.name}=${encodeURIComponent(c.value)}`;
+    return (place === "learn" ? Bench.link(`learn.${this.name}`) : `#view=${place}.${this.name.replace(/^race-/, "")}&embed`).replace("&embed", `${controls(place).map(at).join("")}&embed`);
+  }
 
   get url() { return new URL(this.scene(), location.href).href; }
 

@@ -35,8 +35,9 @@ With --open, the page is made in the cache folder and opened in your browser.
 Without --single-file, DIR gets a folder of files for any web server: index.html and what it refers to. With it, DIR
 gets ` + singleFile + `, one file of about 5 MB that works from a disk, in a mail or in a notebook.
 
-For a lesson, "Link" beside a picture copies its address, as index.html#view=map&rule=cos/lin/cir&embed, or an <iframe>
-that shows it alone and live; #story=euclid opens a story of a minute. PROTOCOL.md of package page lists the fields.
+For a lesson, "Link" beside a picture copies its address, as in index.html#view=map&rule=cos/lin/cir&embed, or an
+<iframe> that shows it alone and live; #story=euclid opens a one-minute story. PROTOCOL.md of package page lists the
+fields of an address.
 
 The program in the page is compiled from the checkout around the working directory or, outside one, from what this
 program was built from, which takes about a minute the first time.`,
