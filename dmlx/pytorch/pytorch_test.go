@@ -196,7 +196,7 @@ func batch(twice bool) dissect.Embeddings {
 	return e
 }
 
-// The modules' gradients are those of dmlx gradient, at the normalized embeddings and at those given, in float32 and
+// The modules' gradients are those of dissect.Rule, at the normalized embeddings and at those given, in float32 and
 // float64. PyTorch's work as losses of pytorch-metric-learning and over several processes, JAX's over several devices.
 func TestAgainstPyTorchAndJAX(t *testing.T) {
 	if testing.Short() {

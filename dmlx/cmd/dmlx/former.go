@@ -31,7 +31,9 @@ var formerCommands = map[string]string{
 		"given batches",
 	"weights peft": "dmlx weights onnx exports the network with its low-rank matrices merged",
 	"weights get":  "dmlx train --arch resnet18 names the address of ImageNet weights, and where they belong",
-	"gallery":      "dmlx embed writes the rows of a folder's images, which its help says how to search",
+	"gradient": "dmlx rule NAME --pytorch writes a module whose gradient is the rule's, or --jax one for JAX; in Go " +
+		"it is dissect.Rule",
+	"gallery": "dmlx embed writes the rows of a folder's images, which its help says how to search",
 }
 
 // formerFlags are flags that commands no longer have, and what stands in their place. Those that a key of presets

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
@@ -186,10 +188,9 @@ func TestJSONIsDescribed(t *testing.T) {
 	withoutSlurm(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	if err := npy.WriteFloat32(in("E.npy"), []float32{1, 0, 0, 2, 1, 1, 1, 3}, 4, 2); err != nil {
-		t.Fatal(err)
-	}
-	if err := npy.WriteInt64(in("L.npy"), []int64{0, 0, 1, 1}, 4); err != nil {
+	e := dissect.Embeddings{Values: []float32{1, 0, 0, 2, 1, 1, 1, 3}, Labels: []int64{0, 0, 1, 1}, N: 4, Dim: 2}
+	if err := errors.Join(npy.WriteFloat32(in("E.npy"), e.Values, 4, 2), npy.WriteInt64(in("L.npy"), e.Labels, 4),
+		npy.WriteFloat32(in("G.npy"), composed(t, e, "cos/con/con").G, 4, 2)); err != nil {
 		t.Fatal(err)
 	}
 	batch := []string{"--embeddings", in("E.npy"), "--labels", in("L.npy")}
@@ -206,7 +207,7 @@ func TestJSONIsDescribed(t *testing.T) {
 		{"reproduce", "table2", "--preset", "smoke", "--on", "slurm", "--dry-run"},
 		{"data", "list"},
 		append([]string{"recall"}, batch...),
-		append([]string{"gradient", "--out", in("G.npy")}, batch...), append([]string{"dissect", "--loss", "ms"}, batch...),
+		append([]string{"dissect", "--loss", "ms"}, batch...),
 		append([]string{"dissect", "--gradient", in("G.npy"), "--rule", "cos/con/con"}, batch...), {"dissect", "--list"},
 		{"dissect", "--court"},
 		append([]string{"dissect", "--gradient", in("G.npy"), "--nearest", "3"}, batch...),

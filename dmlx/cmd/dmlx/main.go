@@ -181,7 +181,6 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		embedding.NewRecall(a),
 		embedding.NewEmbed(a),
 		embedding.NewWeights(a),
-		gradients.NewGradient(a),
 		gradients.NewDissect(a),
 		gradients.NewRule(a),
 		notebook.NewLab(a),

@@ -69,8 +69,8 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"E.npy is an input: want another file": {"gradient", "--embeddings", source, "--labels", "L.npy", "--out",
-			filepath.Dir(source) + "/./E.npy"},
+		"E.npy is an input: want another file": {"dissect", "--loss", "ms", "--embeddings", source, "--labels", "L.npy",
+			"--matrix", filepath.Dir(source) + "/./E.npy"},
 		"lab --timeout -1s: want 0 for no limit": {"lab", "--execute", "--timeout", "-1s", "x.ipynb"},
 		"1 classes × 4 images has no triplets":   {"train", "--preset", "smoke", "--batch", "1x4"},
 		"4 classes × 1 images has no triplets":   {"train", "--preset", "smoke", "--batch", "4x1"},
@@ -79,8 +79,6 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 			"E.npy", "--labels", "L.npy"},
 		"two outputs have the path m.npy": {"dissect", "--loss", "ms", "--embeddings", "E.npy", "--labels", "L.npy",
 			"--matrix", "m.npy", "--pairs", "m.npy"},
-		"two outputs have the path x.npy": {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out",
-			"x.npy", "--triplets", "x.npy"},
 		"want the name of a file":          {"reproduce", "table2", "--write-bundled", t.TempDir()},
 		"both minicar: want two data sets": {"reproduce", "table2", "--set", "coarse_grained=minicar"},
 		"--out is empty":                   {"embed", "--weights", "W", "--images", "D", "--out", ""},

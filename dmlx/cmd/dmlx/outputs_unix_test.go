@@ -42,8 +42,6 @@ func TestOutputs(t *testing.T) {
 		"embed --names":             {"embed --images . --weights IN --out o.npy --names OUT --labels l.npy", in},
 		"embed --labels":            {"embed --images . --weights IN --out o.npy --names n --labels OUT.txt", ""},
 		"weights onnx --out":        {"weights onnx x --arch IN --out OUT", in},
-		"gradient --out":            {"gradient --embeddings IN --labels IN --rule ours --out OUT", in},
-		"gradient --triplets":       {"gradient --embeddings IN --labels IN --rule ours --triplets OUT", in},
 		"dissect --matrix":          {"dissect --loss triplet --embeddings IN --labels IN --matrix OUT", in},
 		"dissect --pairs":           {"dissect --loss triplet --embeddings IN --labels IN --pairs OUT", in},
 		"dissect --map":             {"dissect --court --embeddings IN --labels IN --map OUT.svg", ""},

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
@@ -54,6 +56,24 @@ func TestRule(t *testing.T) {
 	}
 }
 
+// composed is a rule at a batch, with its gradients.
+func composed(t *testing.T, e dissect.Embeddings, name string) *dissect.Dissection {
+	t.Helper()
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, err := dmlx.ParseRule(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dissect.Rule(b, e, rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 // A gradient at the embeddings as given is recognized as one, and its rule is the nearest.
 func TestNearestToGradient(t *testing.T) {
 	t.Setenv("GOMLX_BACKEND", "go")
@@ -70,8 +90,15 @@ func TestNearestToGradient(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := []string{"--embeddings", file("E.npy"), "--labels", file("L.npy")}
+	d := composed(t, e, "cos/sig/cir")
 	for _, at := range []string{"raw", "normalized"} {
-		object(t, append([]string{"gradient", "--rule", "cos/sig/cir", "--at", at, "--out", file("G.npy")}, batch...)...)
+		g := d.G
+		if at == "raw" {
+			g = d.Raw
+		}
+		if err := npy.WriteFloat32(file("G.npy"), g, e.N, e.Dim); err != nil {
+			t.Fatal(err)
+		}
 		v := object(t, append([]string{"dissect", "--gradient", file("G.npy"), "--nearest", "4"}, batch...)...)
 		ranked := v["nearest_rules"].([]any)
 		name, _ := ranked[0].(map[string]any)["name"].(string)

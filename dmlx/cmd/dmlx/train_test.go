@@ -179,10 +179,10 @@ func TestRecallOfAGallery(t *testing.T) {
 		"no such file; use pretrained": {"train", "--weights", file("none")},
 		"figure2.ipynb":                {"reproduce", "figure2"},
 		"epochs: 0":                    {"train", "--data", file("none"), "--epochs", "0"}, // Checked before the folder.
-		"G.npy cannot be": {"gradient", "--embeddings", file("q.npy"), "--labels", file("ql.npy"), "--out",
-			file("none/G.npy")},
-		"T.csv cannot be": {"gradient", "--embeddings", file("q.npy"), "--labels", file("ql.npy"), "--triplets",
-			file("none/T.csv")},
+		"M.npy cannot be": {"dissect", "--loss", "ms", "--embeddings", file("q.npy"), "--labels", file("ql.npy"),
+			"--matrix", file("none/M.npy")},
+		"P.csv cannot be": {"dissect", "--loss", "ms", "--embeddings", file("q.npy"), "--labels", file("ql.npy"),
+			"--pairs", file("none/P.csv")},
 		"run store cannot": {"train", "--preset", "smoke", "--store", file("q.npy")},
 	} {
 		code, stdout, stderr := invoke(t, bad...)

@@ -156,8 +156,6 @@ func oddOutput(t *try) {
 	t.must(os.WriteFile(net, raw, 0o644))
 	input := pick(t, []string{x, labels})
 	command := pick(t, [][]string{
-		{"gradient", "--embeddings", x, "--labels", labels, "--rule", "ours", "--out"},
-		{"gradient", "--embeddings", x, "--labels", labels, "--rule", "ours", "--triplets"},
 		{"dissect", "--loss", "triplet", "--embeddings", x, "--labels", labels, "--matrix"},
 		{"dissect", "--loss", "triplet", "--embeddings", x, "--labels", labels, "--pairs"},
 		{"rule", "ours", "--pytorch", "--out"},

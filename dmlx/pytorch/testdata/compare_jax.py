@@ -1,4 +1,4 @@
-"""Holds the modules jax0.py, jax1.py, … of the working directory against the gradients of dmlx gradient."""
+"""Holds the modules jax0.py, jax1.py, … of the working directory against the gradients of dissect.Rule."""
 import importlib, os, sys
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 os.environ["JAX_PLATFORMS"] = "cpu"

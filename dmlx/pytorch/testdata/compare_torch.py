@@ -1,4 +1,4 @@
-"""Holds the modules torch0.py, torch1.py, … of the working directory against the gradients of dmlx gradient."""
+"""Holds the modules torch0.py, torch1.py, … of the working directory against the gradients of dissect.Rule."""
 import importlib, os, sys
 import numpy as np, torch
 

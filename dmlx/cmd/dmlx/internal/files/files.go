@@ -212,23 +212,6 @@ func ReadProxies(l *losses.Named, proxies, classes string) (dissect.Proxies, err
 	return p, nil
 }
 
-// WriteTriplets writes triplets with their similarities, pair weights and triplet weight as CSV.
-func WriteTriplets(path string, triplets []dissect.Triplet) error {
-	var out bytes.Buffer
-	w := csv.NewWriter(&out)
-	// A bytes.Buffer does not fail.
-	_ = w.Write([]string{"anchor", "positive", "negative", "S_ap", "S_an", "P+", "P-", "T"})
-	for _, t := range triplets {
-		row := []string{strconv.Itoa(t.Anchor), strconv.Itoa(t.Positive), strconv.Itoa(t.Negative)}
-		for _, v := range []float32{t.Sap, t.San, t.PairPositive, t.PairNegative, t.Weight} {
-			row = append(row, strconv.FormatFloat(float64(v), 'g', -1, 32))
-		}
-		_ = w.Write(row)
-	}
-	w.Flush()
-	return durable.WriteFile(path, out.Bytes(), 0o644)
-}
-
 // WritePairs writes the pairs of a dissected loss with their similarity and weights as CSV.
 func WritePairs(path string, parts *dissect.Implied) error {
 	var out bytes.Buffer

@@ -76,7 +76,8 @@ Losses (--list describes them):
 	flags.StringVar(&d.at, "at", "",
 		"embeddings at which --gradient was taken: normalized or raw (default: normalized, if that fits)")
 	flags.StringVar(&d.similarity, "similarity-gradient", "", "∂L/∂S [B, B], to dissect or beside --gradient (.npy)")
-	flags.StringVar(&d.rule, "rule", "", "rule to compare a given gradient with, as dmlx gradient takes it")
+	flags.StringVar(&d.rule, "rule", "", "rule to compare a given gradient with: "+
+		"direction/pair/triplet[+mask][?option=value&…] or a named rule")
 	flags.IntVar(&d.nearest, "nearest", 0,
 		"number of rules, and of losses, to print, ranked by the cosine of their gradient with the given one")
 	flags.StringVar(&d.proxies, "proxies", "", "proxies, for a loss that has them [C, D] (.npy)")
