@@ -36,7 +36,7 @@ func Nearest(ctx context.Context, b compute.Backend, queries, gallery *Embedding
 			retrievable)
 	}
 	out := make([]Neighbors, len(queries.Labels))
-	err = similarities(ctx, b, 1, queries, upTo(len(out)), gallery, nil, func(i int, row []float32) error {
+	err = similarities(ctx, b, 1, queries, gallery, nil, func(i int, row []float32) error {
 		own := -1
 		if self {
 			own = i

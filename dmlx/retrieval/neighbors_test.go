@@ -102,7 +102,7 @@ func TestNearestAgainstSorting(t *testing.T) {
 				if in == nil {
 					in = queries
 				}
-				err = similarities(t.Context(), b, 1, queries, upTo(n), in, nil, func(i int, row []float32) error {
+				err = similarities(t.Context(), b, 1, queries, in, nil, func(i int, row []float32) error {
 					var order []int
 					for j := range row {
 						if gallery != nil || j != i {

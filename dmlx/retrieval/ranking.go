@@ -154,11 +154,11 @@ func (r ranking) mean() ranking {
 	return r
 }
 
-// seeAll sees items of other classes, the i-th of this similarity, and returns low, given what it is.
-func (t *tally) seeAll(items []int, similarities []float32, low float32) float32 {
+// seeAll sees items of other classes, from one on, with their similarities, and returns low, given what it is.
+func (t *tally) seeAll(from int, similarities []float32, low float32) float32 {
 	for i, s := range similarities {
 		if s >= low {
-			low = t.see(items[i], s)
+			low = t.see(from+i, s)
 		}
 	}
 	return low
@@ -176,21 +176,7 @@ func rankAll(
 	}
 	members := membersOf(gallery.Labels)
 	ranked := make([]ranking, len(queries.Labels))
-	byRow := upTo(len(queries.Labels))
-	if self && relevance == nil {
-		if blocks := classBlocks(members); blocks != nil {
-			torn := tornClasses(gallery)
-			alone := slices.DeleteFunc(slices.Clone(byRow), func(i int) bool { return !torn[queries.Labels[i]] })
-			if len(alone) <= len(byRow)/2 { // Else all by rows cost less.
-				if err := rankPairs(ctx, b, devices, queries, blocks, most, ranked, progress); err != nil {
-					return nil, err
-				}
-				byRow = alone
-			}
-		}
-	}
-	items := upTo(len(gallery.Labels))
-	err := similarities(ctx, b, devices, queries, byRow, gallery, progress, func(i int, row []float32) error {
+	err := similarities(ctx, b, devices, queries, gallery, progress, func(i int, row []float32) error {
 		class, own := members[queries.Labels[i]], -1
 		if self {
 			own = i
@@ -206,7 +192,7 @@ func rankAll(
 		if relevance != nil {
 			t.counted = math.MinInt // Each match counts, however far behind.
 		}
-		ranked[i] = rankRow(row, t, skip, items)
+		ranked[i] = rankRow(row, t, skip)
 		if relevance != nil {
 			ranked[i] = ranked[i].graded(t, ks)
 		}
@@ -235,26 +221,13 @@ func matchesOf(row []float32, class []int, own int) []match {
 	return matches
 }
 
-// rankRow ranks items by their similarities to a query, given the tally of its matches. Those to skip are no others,
-// and items are all.
-func rankRow(row []float32, t *tally, skip, items []int) ranking {
+// rankRow ranks items by their similarities to a query, given the tally of its matches. Those to skip are no others.
+func rankRow(row []float32, t *tally, skip []int) ranking {
 	low, from := t.low(), 0
 	for _, j := range skip {
-		low = t.seeAll(items[from:j], row[from:j], low)
+		low = t.seeAll(from, row[from:j], low)
 		from = j + 1
 	}
-	t.seeAll(items[from:], row[from:], low)
+	t.seeAll(from, row[from:], low)
 	return t.ranking()
-}
-
-// tornClasses are those with an item that is, bit by bit, an item of another class, too. As a match it ties with that
-// item exactly, so that it takes one row of similarities to tell which comes first.
-func tornClasses(e *Embeddings) map[int64]bool {
-	torn := make(map[int64]bool)
-	for _, c := range duplicates(e) {
-		if a, b := e.Labels[c.original], e.Labels[c.copy]; a != b {
-			torn[a], torn[b] = true, true
-		}
-	}
-	return torn
 }

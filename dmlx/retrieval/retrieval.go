@@ -1,10 +1,8 @@
 // Package retrieval measures embeddings as the field does: Recall@K, R-precision and MAP@R, exactly.
 //
-// Similarities are cosines, computed on the backend by blocks, each once where a set is its own gallery; ranks are
-// counted on the host while a block is at hand, so at any time no more than 2²² of them are on the device and as many
-// on the host, or one query's row where that is longer; and beside them, of a set that is its own gallery, those of
-// each query to its matches. Nothing is approximated and nothing is random: of equal similarities the lowest gallery
-// index ranks first.
+// Similarities are cosines, computed on the backend by blocks; ranks are counted on the host while a block is at hand,
+// so at any time no more than 2²² of them are on the device and as many on the host, or one query's row where that is
+// longer. Nothing is approximated and nothing is random: of equal similarities the lowest gallery index ranks first.
 //
 // A [Relevance] says what matches beyond one label an item, and [Verify] what one threshold of similarity does.
 //
@@ -115,10 +113,10 @@ func EvaluateSimilarities(similarities []float32, labels []int64) (*Result, erro
 	if n == 0 || len(similarities) != n*n {
 		return nil, fmt.Errorf("retrieval: %d similarities of %d items: want N × N", len(similarities), n)
 	}
-	members, items, ranked := membersOf(labels), upTo(n), make([]ranking, n)
+	members, ranked := membersOf(labels), make([]ranking, n)
 	inParallel(n, 16, func(i int) {
 		row, class := similarities[i*n:(i+1)*n], members[labels[i]]
-		ranked[i] = rankRow(row, newTally(matchesOf(row, class, i), 1), class, items)
+		ranked[i] = rankRow(row, newTally(matchesOf(row, class, i), 1), class)
 	})
 	return summarize(ranked, []int{1})
 }

@@ -209,29 +209,11 @@ func TestAgainstBruteForce(t *testing.T) {
 	old := blockSize
 	defer func() { blockSize = old }()
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
-		byRows, inOne, inSeveral := 0, 0, 0
 		for trial := range 24 {
 			rng := rand.New(rand.NewPCG(uint64(trial), 7))
 			blockSize = []int{1, 1000, old}[trial%3] // One row at a time, several blocks, one block.
 			q := random(rng, 40+rng.IntN(60), 5+trial, []int{6, 12}[trial/12])
 			ks := [][]int{{1, 2, 4, 8, 39}, {1}, nil}[trial/3%3] // What recall does not ask for need not be counted.
-			if trial%2 == 1 {                                    // A few copies only, so that not all goes by rows.
-				for i := 5 * q.Dim; i < len(q.Values); i++ {
-					q.Values[i] = float32(rng.NormFloat64())
-				}
-			}
-			members := make(map[int64][]int)
-			for i, label := range q.Labels {
-				members[label] = append(members[label], i)
-			}
-			switch blocks := classBlocks(members); {
-			case blocks == nil || trial%2 == 0:
-				byRows++
-			case len(blocks) == 1:
-				inOne++
-			default:
-				inSeveral++
-			}
 			for _, self := range []bool{true, false} {
 				var g *Embeddings
 				want := brute(q, q, true, ks)
@@ -256,14 +238,11 @@ func TestAgainstBruteForce(t *testing.T) {
 				}
 			}
 		}
-		if byRows == 0 || inOne == 0 || inSeveral == 0 {
-			t.Errorf("%d sets went by rows, %d in one block, %d in several: not all were tried", byRows, inOne, inSeveral)
-		}
 	})
 }
 
-// Ranks that are counted by pairs, in however many blocks, are those that are counted by rows, item for item.
-func TestPairsAgainstRows(t *testing.T) {
+// Ranks that are counted, in however many blocks, are those of a sorted list, item for item.
+func TestRanksAgainstSorting(t *testing.T) {
 	old := blockSize
 	defer func() { blockSize = old }()
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
@@ -278,12 +257,12 @@ func TestPairsAgainstRows(t *testing.T) {
 		}
 		for _, most := range []int{0, 1, 20} {
 			blockSize = old
-			byRow := make([]ranking, n)
-			items, members := upTo(n), make(map[int64][]int)
+			sorted := make([]ranking, n)
+			members := make(map[int64][]int)
 			for i, label := range e.Labels {
 				members[label] = append(members[label], i)
 			}
-			err := similarities(t.Context(), b, 1, e, items, e, nil, func(i int, row []float32) error {
+			err := similarities(t.Context(), b, 1, e, e, nil, func(i int, row []float32) error {
 				var order []int
 				for j := range row {
 					if j != i {
@@ -319,7 +298,7 @@ func TestPairsAgainstRows(t *testing.T) {
 					r.precision = float64(found) / float64(r.matches)
 					r.averagePrecision /= float64(r.matches)
 				}
-				byRow[i] = r
+				sorted[i] = r
 				return nil
 			})
 			if err != nil {
@@ -327,12 +306,12 @@ func TestPairsAgainstRows(t *testing.T) {
 			}
 			for _, size := range []int{1000, 5000, old} {
 				blockSize = size
-				pairs := make([]ranking, n)
-				if err := rankPairs(t.Context(), b, 1, e, classBlocks(members), most, pairs, nil); err != nil {
+				counted, err := rankAll(t.Context(), b, 1, e, e, true, nil, []int{most}[:min(most, 1)], nil)
+				if err != nil {
 					t.Fatal(err)
 				}
-				for i, want := range byRow {
-					got := pairs[i]
+				for i, want := range sorted {
+					got := counted[i]
 					if limit := max(want.matches, most); want.first >= limit || want.first < 0 {
 						if got.matches > 0 && got.first < limit {
 							t.Errorf("K up to %d, item %d: first match at %d, want %d", most, i, got.first, want.first)

@@ -82,7 +82,7 @@ func Verify(ctx context.Context, b compute.Backend, devices int, queries, galler
 	}
 	// pairs shows the similarities of a query to its matches, of kind 0, and to others, of kind 1, some at a time.
 	pairs := func(see func(query, kind int, similarities []float32)) error {
-		return similarities(ctx, b, devices, queries, upTo(len(queries.Labels)), gallery, progress,
+		return similarities(ctx, b, devices, queries, gallery, progress,
 			func(i int, row []float32) error {
 				own := -1
 				if self {
