@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,9 +32,7 @@ const (
 	// lockWait bounds the wait for another process that is drawing the same set: after it both draw it, to the same end.
 	lockWait  = 2 * time.Minute
 	lockRetry = 20 * time.Millisecond
-	// Pixels of mapFrom bytes and more are mapped from the cache file; of more than mostWithout bytes they need one.
-	mapFrom     = 256 << 20
-	mostWithout = 4 << 30
+	mapFrom   = 256 << 20
 )
 
 type cacheHeader struct {
@@ -115,46 +112,13 @@ func (c *cached) keep(path string, m *made) *made {
 type decoding func(put func(i int, pixels []uint8) error) (skipped []string, bad []bool, err error)
 
 // openLarge is open for splits that may not fit into memory. They have everything but their pixels, which decode puts.
-// The images that it marks as bad are taken out of the splits.
+// The images that it marks as bad are taken out of the splits. It needs a cache that can be written.
 func (c *cached) openLarge(splits []*Images, decode decoding) (*Set, error) {
-	var bytes int64
-	for _, im := range splits {
-		bytes += int64(im.N) * int64(im.stride())
-	}
 	return c.with(func(path string) (*made, error) {
-		if bytes >= c.o.mapFrom && path != "" {
-			file, err := pending(path)
-			if err == nil {
-				return c.buildFile(file, path, splits, bytes, decode)
-			}
-			if err = keeping(path, bytes, err); bytes > mostWithout {
-				return nil, err
-			}
-			c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", c.name, err))
-			path = ""
+		if path == "" {
+			return nil, errors.New("no folder to keep pixels in: set DMLX_CACHE to one")
 		}
-		if bytes > mostWithout {
-			return nil, fmt.Errorf("%.1f GB of pixels and no folder to keep them in: set DMLX_CACHE to one", float64(bytes)/1e9)
-		}
-		all := make([]uint8, bytes)
-		stride := splits[0].stride()
-		skipped, bad, err := decode(func(i int, pixels []uint8) error {
-			copy(all[i*stride:], pixels)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		kept := 0
-		for i := range bad {
-			if !bad[i] {
-				copy(all[kept*stride:], all[i*stride:(i+1)*stride])
-				kept++
-			}
-		}
-		m := &made{splits: without(splits, bad), skipped: skipped}
-		attach(m.splits, all)
-		return c.keep(path, m), nil
+		return c.buildFile(path, splits, decode)
 	})
 }
 
@@ -186,10 +150,6 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 			if m, err := readCache(path, c.key, c.o.mapFrom); err == nil {
 				return newSet(c.name, m), nil
 			}
-			// No other process makes the file: what is there was left by one that was killed.
-			if err := removeStale(filepath.Dir(path), "."+filepath.Base(path)); err != nil {
-				c.o.Note(fmt.Sprintf("datasets: left by a process that was killed: %v", err))
-			}
 		}
 		if err := c.o.Context.Err(); err != nil {
 			return nil, err
@@ -202,39 +162,21 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 	return newSet(c.name, m), nil
 }
 
-// removeStale removes the files that [os.CreateTemp] made in dir with this beginning.
-func removeStale(dir, beginning string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if number, ours := strings.CutPrefix(e.Name(), beginning); ours && !e.IsDir() && number != "" &&
-			strings.Trim(number, "0123456789") == "" {
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// pending is a file of another name in path's folder, which [removeStale] knows by that, and that is to become path.
-func pending(path string) (*durable.File, error) { return durable.Create(path, 0o644) }
-
-// keeping returns the error of writing this many bytes of pixels to path.
-func keeping(path string, bytes int64, err error) error {
-	return fmt.Errorf("keeping %.1f GB of pixels in %s: %w; DMLX_CACHE can name another folder", float64(bytes)/1e9,
-		filepath.Dir(path), err)
-}
-
 // buildFile decodes straight into the file, so that memory holds a few images at a time, and maps it.
-func (c *cached) buildFile(
-	file *durable.File, path string, splits []*Images, bytes int64, decode decoding,
-) (*made, error) {
+func (c *cached) buildFile(path string, splits []*Images, decode decoding) (*made, error) {
+	stride, bytes := splits[0].stride(), int64(0)
+	for _, im := range splits {
+		bytes += int64(im.N) * int64(stride)
+	}
+	keep := func(err error) error {
+		return fmt.Errorf("keeping %.1f GB of pixels in %s: %w; DMLX_CACHE can name another folder", float64(bytes)/1e9,
+			filepath.Dir(path), err)
+	}
+	file, err := durable.Create(path, 0o644)
+	if err != nil {
+		return nil, keep(err)
+	}
 	defer file.Cleanup()
-	stride := splits[0].stride()
-	keep := func(err error) error { return keeping(path, bytes, err) }
 	skipped, bad, err := decode(func(i int, pixels []uint8) error {
 		if _, err := file.WriteAt(pixels, int64(i)*int64(stride)); err != nil {
 			return keep(err)
@@ -262,6 +204,9 @@ func (c *cached) buildFile(
 			}
 			kept++
 		}
+		if kept == 0 {
+			return nil, errors.New("none of the images can be decoded")
+		}
 		bytes = int64(kept) * int64(stride)
 		if err := file.Truncate(bytes); err != nil {
 			return nil, keep(err)
@@ -274,7 +219,6 @@ func (c *cached) buildFile(
 	}
 	attach(m.splits, pixels)
 	m.complete()
-	attach(m.splits, nil)
 	if err := pixels.Unmap(); err != nil {
 		return nil, keep(err)
 	}
@@ -307,13 +251,9 @@ func without(splits []*Images, bad []bool) []*Images {
 	return out
 }
 
-// attach gives the splits their parts of the pixels, or none.
+// attach gives the splits their parts of the pixels.
 func attach(splits []*Images, pixels []uint8) {
 	for _, im := range splits {
-		if pixels == nil {
-			im.Pixels = nil
-			continue
-		}
 		n := im.N * im.stride()
 		im.Pixels, pixels = pixels[:n:n], pixels[n:]
 	}
@@ -348,7 +288,7 @@ func (h *cacheHeader) write(to io.Writer) error {
 
 // writeCache writes the file whole or not at all.
 func writeCache(path, key string, m *made) error {
-	file, err := pending(path)
+	file, err := durable.Create(path, 0o644)
 	if err != nil {
 		return err
 	}
