@@ -15,9 +15,14 @@ import (
 //   - as torchvision reads it: devkit/ with cars_train_annos.mat and cars_meta.mat, and
 //     cars_test_annos_withlabels.mat, beside cars_train/ and cars_test/.
 var cars = publishedSet{
-	name: "CAR", alias: "cars", folders: carsRoots,
-	counts: []counts{{"train", 98, 8054}, {"test", 98, 8131}},
-	by:     "Krause et al., 3dRR 2013; split of Oh Song et al., CVPR 2016",
+	// The authors' own page is gone. No size or checksum of the archive is stated anywhere.
+	Source: Source{Name: "CAR", Alias: "cars",
+		Page: "https://www.kaggle.com/datasets/rickyyyyyyy/torchvision-stanford-cars",
+		URL:  "http://ftp.cs.stanford.edu/cs/cvgl/CARS196.zip",
+		Want: "car_ims.tgz with cars_annos.mat, or the devkit with cars_train/ and cars_test/"},
+	folders: carsRoots,
+	counts:  []counts{{"train", 98, 8054}, {"test", 98, 8131}},
+	by:      "Krause et al., 3dRR 2013; split of Oh Song et al., CVPR 2016",
 	index: func(dir string) bool {
 		return isFile(dir, carsAll) || isFile(dir, carsTrain)
 	},
@@ -29,12 +34,6 @@ var cars = publishedSet{
 			}
 		}
 		return ""
-	},
-	origin: origin{
-		page: "https://www.kaggle.com/datasets/rickyyyyyyy/torchvision-stanford-cars",
-		// The authors' own page is gone. No size or checksum of this file is stated anywhere.
-		archive: archive{file: "CARS196.zip", url: "http://ftp.cs.stanford.edu/cs/cvgl/CARS196.zip"},
-		want:    "car_ims.tgz with cars_annos.mat, or the devkit with cars_train/ and cars_test/",
 	},
 }
 

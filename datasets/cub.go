@@ -16,23 +16,20 @@ import (
 // cub is Caltech-UCSD Birds-200-2011: photographs of 200 species. Its own train_test_split.txt splits images, not
 // classes, and is not what metric learning trains on.
 var cub = publishedSet{
-	name: "CUB", alias: "cub", folders: []string{"CUB_200_2011"},
-	counts: []counts{{"train", 100, 5864}, {"test", 100, 5924}},
-	by:     "Wah et al., Caltech CNS-TR-2011-001; split of Oh Song et al., CVPR 2016",
-	index:  func(dir string) bool { return isFile(dir, cubImages) },
-	list:   listCUB,
+	// Size and MD5 as CaltechDATA states them for this record.
+	Source: Source{Name: "CUB", Alias: "cub", Page: "https://www.vision.caltech.edu/datasets/cub_200_2011/",
+		URL:   "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
+		Bytes: 1150585339, MD5: "97eceeb196236b17998738112f37df78", Want: "CUB_200_2011.tgz"},
+	folders: []string{"CUB_200_2011"},
+	counts:  []counts{{"train", 100, 5864}, {"test", 100, 5924}},
+	by:      "Wah et al., Caltech CNS-TR-2011-001; split of Oh Song et al., CVPR 2016",
+	index:   func(dir string) bool { return isFile(dir, cubImages) },
+	list:    listCUB,
 	mistaken: func(dir string) string {
 		if isDir(dir, "annotations-mat") || isFile(dir, "lists", "files.txt") {
 			return "CUB-200 of 2010, which has 6,033 images"
 		}
 		return ""
-	},
-	origin: origin{
-		page: "https://www.vision.caltech.edu/datasets/cub_200_2011/",
-		// Size and MD5 as CaltechDATA states them for this record.
-		archive: archive{file: "CUB_200_2011.tgz", url: "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
-			size: 1150585339, md5: "97eceeb196236b17998738112f37df78"},
-		want: "CUB_200_2011.tgz",
 	},
 }
 

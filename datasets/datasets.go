@@ -160,8 +160,8 @@ func (e *NameError) Error() string { return e.text }
 func notPublished(name string) error {
 	names := Published()
 	for _, s := range publishedSets {
-		if !strings.EqualFold(s.alias, s.name) {
-			names = append(names, s.alias)
+		if !strings.EqualFold(s.Alias, s.Name) {
+			names = append(names, s.Alias)
 		}
 	}
 	return &NameError{name, names, fmt.Sprintf("datasets: no published set %q; there are %s", name,

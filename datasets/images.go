@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -157,32 +158,19 @@ func hexDigest(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 // forEach runs do(0) … do(n−1) on all cores; each worker makes a do of its own. After an error no more is begun, and
 // the error of the lowest index is returned, as if all had run in order.
 func forEach(n int, worker func() (do func(i int) error)) error {
-	var (
-		next   atomic.Int64
-		mu     sync.Mutex
-		lowest = n
-		first  error
-		wg     sync.WaitGroup
-	)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	errs := make([]error, n)
 	for range min(n, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
+		workers.Go(func() {
 			do := worker()
-			for {
-				i := int(next.Add(1) - 1)
-				if i >= n {
-					return
-				}
-				if err := do(i); err != nil {
+			for i := int(next.Add(1) - 1); i < n; i = int(next.Add(1) - 1) {
+				if errs[i] = do(i); errs[i] != nil {
 					next.Store(int64(n))
-					mu.Lock()
-					if i < lowest {
-						lowest, first = i, err
-					}
-					mu.Unlock()
 				}
 			}
 		})
 	}
-	wg.Wait()
-	return first
+	workers.Wait()
+	return cmp.Or(errs...)
 }

@@ -11,7 +11,10 @@ import (
 // inshop is the In-shop Clothes Retrieval Benchmark of DeepFashion: a shop's photographs of clothes, with queries and a
 // gallery of their own.
 var inshop = publishedSet{
-	name: "In-shop", alias: "inshop",
+	Source: Source{Name: "In-shop", Alias: "inshop",
+		Page:  "https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
+		Terms: "its authors ask for an agreement to be signed and give the files on Google Drive",
+		Want:  "Img/img.zip (unpack it, so that there is Img/img) and Eval/list_eval_partition.txt"},
 	folders: []string{"In-shop Clothes Retrieval Benchmark", "In_shop_Clothes_Retrieval_Benchmark",
 		"In-shop_Clothes_Retrieval_Benchmark",
 		"DeepFashion/In-shop Clothes Retrieval Benchmark", "inshop", "InShop", "Inshop_Clothes"},
@@ -24,11 +27,6 @@ var inshop = publishedSet{
 			return "no " + inshopList
 		}
 		return ""
-	},
-	origin: origin{
-		page:  "https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
-		terms: "its authors ask for an agreement to be signed and give the files on Google Drive",
-		want:  "Img/img.zip (unpack it, so that there is Img/img) and Eval/list_eval_partition.txt",
 	},
 }
 

@@ -55,16 +55,15 @@ func distinct(labels []int64, n int) int {
 
 // publishedSet is one of the paper's data sets, whose files have to be fetched.
 type publishedSet struct {
-	name, alias string
-	folders     []string // in which its archives unpack, below where it lies
-	counts      []counts // as published
-	by          string   // whose counts these are
+	Source
+	folders []string // in which its archives unpack, below where it lies
+	counts  []counts // as published
+	by      string   // whose counts these are
 	// index tells whether dir holds the set's lists; list reads them.
 	index func(dir string) bool
 	list  func(dir string) (*Listing, error)
 	// mistaken says what dir holds in place of the set, if that is known; else "".
 	mistaken func(dir string) string
-	origin   origin
 }
 
 // counts are those of a split.
@@ -80,7 +79,7 @@ var publishedSets = []*publishedSet{&cub, &cars, &sop, &inshop}
 func Published() []string {
 	names := make([]string, len(publishedSets))
 	for i, s := range publishedSets {
-		names[i] = s.name
+		names[i] = s.Name
 	}
 	return names
 }
@@ -89,14 +88,14 @@ func Published() []string {
 // case, and whether there is such a set.
 func PublishedName(name string) (string, bool) {
 	if s := published(name); s != nil {
-		return s.name, true
+		return s.Name, true
 	}
 	return "", false
 }
 
 func published(name string) *publishedSet {
 	for _, s := range publishedSets {
-		if strings.EqualFold(name, s.name) || strings.EqualFold(name, s.alias) {
+		if strings.EqualFold(name, s.Name) || strings.EqualFold(name, s.Alias) {
 			return s
 		}
 	}
@@ -141,7 +140,7 @@ func List(name, root string) (*Listing, error) {
 	set := published(name)
 	l, err := set.read(dir)
 	if err != nil {
-		return nil, fmt.Errorf("datasets: %s: %w", set.name, err)
+		return nil, fmt.Errorf("datasets: %s: %w", set.Name, err)
 	}
 	return l, nil
 }
@@ -152,7 +151,7 @@ func (s *publishedSet) read(dir string) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Name, l.Root = s.name, dir
+	l.Name, l.Root = s.Name, dir
 	l.Differs = append(l.Differs, s.compare(l)...)
 	return l, nil
 }
@@ -173,7 +172,7 @@ func (l *Listing) Complete() error {
 func (s *publishedSet) locate(root string) (string, error) {
 	var mistaken string
 	var looked []string // Folders of the set's names without its lists.
-	for _, base := range []string{s.name, s.alias, "."} {
+	for _, base := range []string{s.Name, s.Alias, "."} {
 		for _, folder := range append(slices.Clone(s.folders), ".") {
 			dir := filepath.Join(root, base, folder)
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -192,15 +191,15 @@ func (s *publishedSet) locate(root string) (string, error) {
 			}
 		}
 	}
-	what := fmt.Sprintf("the data set %s is not in the folder %s, as %s or under its archive's name: ", s.name, root,
-		s.alias)
+	what := fmt.Sprintf("the data set %s is not in the folder %s, as %s or under its archive's name: ", s.Name, root,
+		s.Alias)
 	if _, err := os.Stat(root); err != nil {
-		what = fmt.Sprintf("the data set %s is not here, there is no folder %s: ", s.name, root)
+		what = fmt.Sprintf("the data set %s is not here, there is no folder %s: ", s.Name, root)
 	}
 	if len(looked) > 0 && mistaken == "" {
 		mistaken = "its lists are not in " + list(looked) + "; "
 	}
-	return "", errors.New(what + mistaken + s.origin.advice(root))
+	return "", errors.New(what + mistaken + s.advice(root))
 }
 
 // compare returns the differences of a listing's counts from the published ones.

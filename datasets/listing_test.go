@@ -102,7 +102,7 @@ func TestFormsOfCarsAgree(t *testing.T) {
 func TestPublishedCountsAreComplete(t *testing.T) {
 	t.Parallel()
 	for _, set := range publishedSets {
-		l := &Listing{Name: set.name, Root: t.TempDir()}
+		l := &Listing{Name: set.Name, Root: t.TempDir()}
 		for _, c := range set.counts {
 			s := Split{Name: c.split, Classes: make([]string, c.classes), Paths: make([]string, c.images),
 				Labels: make([]int64, c.images)}
@@ -112,12 +112,12 @@ func TestPublishedCountsAreComplete(t *testing.T) {
 			l.Splits = append(l.Splits, s)
 		}
 		if differs := set.compare(l); differs != nil || l.Complete() != nil {
-			t.Errorf("%s: %q", set.name, differs)
+			t.Errorf("%s: %q", set.Name, differs)
 		}
 		last := &l.Splits[len(l.Splits)-1]
 		last.Labels = last.Labels[1:]
 		l.Differs = set.compare(l)
-		checkError(t, l.Complete(), set.name, last.Name, fmt.Sprintf("and %d images, published are", len(last.Labels)),
+		checkError(t, l.Complete(), set.Name, last.Name, fmt.Sprintf("and %d images, published are", len(last.Labels)),
 			l.Root, set.by)
 	}
 }
@@ -144,8 +144,8 @@ func TestPublishedCountsAddUp(t *testing.T) {
 		for _, c := range s.counts {
 			sum += c.images
 		}
-		if sum != whole[s.name] {
-			t.Errorf("%s: %d images, want %d", s.name, sum, whole[s.name])
+		if sum != whole[s.Name] {
+			t.Errorf("%s: %d images, want %d", s.Name, sum, whole[s.Name])
 		}
 	}
 	if got := Published(); !slices.Equal(got, []string{"CUB", "CAR", "SOP", "In-shop"}) {

@@ -9,19 +9,15 @@ import (
 
 // sop is Stanford Online Products: photographs of things that were for sale.
 var sop = publishedSet{
-	name: "SOP", alias: "sop", folders: []string{"Stanford_Online_Products"},
-	counts: []counts{{"train", 11318, 59551}, {"test", 11316, 60502}},
-	by:     "Oh Song et al., CVPR 2016",
-	index:  func(dir string) bool { return isFile(dir, sopTrain) || isFile(dir, sopTest) },
-	list:   listSOP,
-	origin: origin{
-		page: "https://cvgl.stanford.edu/projects/lifted_struct/",
-		// The MD5 is what pytorch-metric-learning and others check the same file by; its size is not stated anywhere.
-		archive: archive{file: "Stanford_Online_Products.zip",
-			url: "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
-			md5: "7f73d41a2f44250d4779881525aea32e"},
-		want: "Stanford_Online_Products.zip",
-	},
+	// The MD5 is what pytorch-metric-learning and others check the same file by; its size is not stated anywhere.
+	Source: Source{Name: "SOP", Alias: "sop", Page: "https://cvgl.stanford.edu/projects/lifted_struct/",
+		URL: "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
+		MD5: "7f73d41a2f44250d4779881525aea32e", Want: "Stanford_Online_Products.zip"},
+	folders: []string{"Stanford_Online_Products"},
+	counts:  []counts{{"train", 11318, 59551}, {"test", 11316, 60502}},
+	by:      "Oh Song et al., CVPR 2016",
+	index:   func(dir string) bool { return isFile(dir, sopTrain) || isFile(dir, sopTest) },
+	list:    listSOP,
 }
 
 const (
