@@ -115,61 +115,42 @@ func (l *Listing) paths() []string {
 	return all
 }
 
-// decodeAll decodes the images on all cores and puts each, a square of o.Size. A damaged image is an error, or with
-// o.SkipBad is returned by path and marked.
+// decodeAll decodes the images and puts each, a square of o.Size. A damaged image is an error, or with o.SkipBad is
+// returned by path and marked.
 func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (skipped []string, bad []bool,
 	err error) {
-	paths := l.paths()
 	var boxes []Rectangle
 	for _, s := range l.Splits {
 		boxes = append(boxes, s.Boxes...)
 	}
+	paths := l.paths()
 	bad = make([]bool, len(paths))
-	warnings := make([]string, len(paths))
-	progress := newCounter(len(paths), o.Progress)
-	err = forEach(len(paths), func() func(int) error {
+	err = l.decode(o, func() func(i int, raster *Raster, err error) error {
 		square := make([]uint8, o.Size*o.Size*3)
-		return func(i int) error {
-			if err := o.Context.Err(); err != nil {
-				return err
-			}
-			file := filepath.Join(l.Root, filepath.FromSlash(paths[i]))
-			raster, err := decodeFile(file)
+		return func(i int, raster *Raster, err error) error {
 			if err == nil && o.CropBoxes {
 				raster, err = raster.crop(boxes[i])
 			}
 			switch {
-			case err == nil:
-				warnings[i] = raster.Warning
-				if o.CropBoxes {
-					raster.scale(square, o.Size, o.Size, 0, 0, o.Size, o.Filter)
-				} else {
-					raster.square(square, o.Size, o.Size, o.Filter)
-				}
-				if err := put(i, square); err != nil {
-					return err
-				}
-			case o.SkipBad && errors.As(err, new(damage)):
+			case err != nil && o.SkipBad && errors.As(err, new(damage)):
 				bad[i] = true
+				return nil
+			case err != nil:
+				return fmt.Errorf("%s: %w", filepath.Join(l.Root, paths[i]), err)
+			case o.CropBoxes:
+				raster.scale(square, o.Size, o.Size, 0, 0, o.Size, o.Filter)
 			default:
-				return fmt.Errorf("%s: %w", file, err)
+				raster.square(square, o.Size, o.Size, o.Filter)
 			}
-			progress.add()
-			return nil
+			return put(i, square)
 		}
 	})
-	if err != nil {
-		return nil, nil, err
-	}
 	for i, is := range bad {
 		if is {
 			skipped = append(skipped, paths[i])
 		}
 	}
-	if text := Warned(paths, warnings); text != "" {
-		o.Note("datasets: " + l.Root + ": " + text)
-	}
-	return skipped, bad, nil
+	return skipped, bad, err
 }
 
 // Warned counts and names the images that were read though something is wrong with them, given the [Raster].Warning of
@@ -187,22 +168,37 @@ func Warned(paths, warnings []string) string {
 	return fmt.Sprintf("%s read all the same: %s", count(len(names), "image"), list(names))
 }
 
-// counter counts the work of many workers and reports it, one call at a time.
-type counter struct {
-	mu          sync.Mutex
-	done, total int
-	tell        func(done, total int)
-}
-
-func newCounter(total int, tell func(done, total int)) *counter {
-	return &counter{total: total, tell: tell}
-}
-
-func (c *counter) add() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.done++
-	c.tell(c.done, c.total)
+// decode opens every listed image on all cores and has it used, or the error that it cannot be decoded for; each worker
+// makes a use of its own. What is wrong with images that were read all the same is noted in the end.
+func (l *Listing) decode(o *Options, worker func() (use func(i int, r *Raster, err error) error)) error {
+	paths := l.paths()
+	warnings := make([]string, len(paths))
+	var mu sync.Mutex
+	var done int
+	err := forEach(len(paths), func() func(int) error {
+		use := worker()
+		return func(i int) error {
+			if err := o.Context.Err(); err != nil {
+				return err
+			}
+			raster, err := decodeFile(filepath.Join(l.Root, paths[i]))
+			if err == nil {
+				warnings[i] = raster.Warning
+			}
+			if err := use(i, raster, err); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			o.Progress(done, len(paths))
+			return nil
+		}
+	})
+	if text := Warned(paths, warnings); text != "" && err == nil {
+		o.Note("datasets: " + l.Root + ": " + text)
+	}
+	return err
 }
 
 // Damaged opens every listed image and returns a line for each that cannot be decoded, in order. Of o, only Progress,
@@ -212,24 +208,14 @@ func (l *Listing) Damaged(o Options) ([]string, error) {
 		return nil, err
 	}
 	paths := l.paths()
-	wrong, warnings := make([]string, len(paths)), make([]string, len(paths))
-	progress := newCounter(len(paths), o.Progress)
-	err := forEach(len(paths), func() func(int) error {
-		return func(i int) error {
-			if err := o.Context.Err(); err != nil {
-				return err
-			}
-			if r, err := decodeFile(filepath.Join(l.Root, filepath.FromSlash(paths[i]))); err != nil {
+	wrong := make([]string, len(paths))
+	err := l.decode(&o, func() func(int, *Raster, error) error {
+		return func(i int, _ *Raster, err error) error {
+			if err != nil {
 				wrong[i] = fmt.Sprintf("%s: %v", paths[i], err)
-			} else {
-				warnings[i] = r.Warning
 			}
-			progress.add()
 			return nil
 		}
 	})
-	if text := Warned(paths, warnings); text != "" && err == nil {
-		o.Note("datasets: " + l.Root + ": " + text)
-	}
 	return slices.DeleteFunc(wrong, func(line string) bool { return line == "" }), err
 }
