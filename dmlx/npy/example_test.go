@@ -11,7 +11,7 @@ import (
 
 // What NumPy's save has written, whatever the type of its numbers, is read as float32.
 func ExampleReadFloat32() {
-	values, shape, err := npy.ReadFloat32("testdata/i2-big-fortran.npy")
+	values, shape, err := npy.ReadFloat32("testdata/i2.npy")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -53,18 +53,14 @@ func write[T any](path, descr string, values []T, shape []int) error {
 	return f.CloseAtomicallyReplace()
 }
 
-// ReadFloat32 reads an array of floating-point numbers or integers of any size, in either byte order and either order
-// of axes, as float32 values in C order (the last axis varies fastest), and its shape. float64 values and integers are
-// rounded to the nearest float32. A number beyond float32's range is an error; NaN and infinities are read as they are.
+// ReadFloat32 reads an array of floating-point numbers or integers of any size as float32 values in C order (the last
+// axis varies fastest), and its shape. float64 values and integers are rounded to the nearest float32. A number beyond
+// float32's range is an error; NaN and infinities are read as they are.
 func ReadFloat32(path string) (values []float32, shape []int, err error) { return read[float32](path) }
 
-// ReadInt64 reads an array of integers of any size, in either byte order and either order of axes, as int64 values in
-// C order, and its shape. A uint64 value beyond int64's range is an error, and so is an array of another type.
+// ReadInt64 reads an array of integers of any size as int64 values in C order, and its shape. A uint64 value beyond
+// int64's range is an error, and so is an array of another type.
 func ReadInt64(path string) (values []int64, shape []int, err error) { return read[int64](path) }
-
-// ReadUint8 reads a uint8 array, in either order of axes, in C order, and its shape. Another type is an error: pixels
-// on a scale of 0 to 1 would become zeros.
-func ReadUint8(path string) (values []uint8, shape []int, err error) { return read[uint8](path) }
 
 // IsBytes tells whether a file is an array of uint8: numbers from 0 to 255, or bits that are packed.
 func IsBytes(path string) bool {
@@ -79,7 +75,7 @@ func IsBytes(path string) bool {
 	return err == nil && strings.TrimLeft(h.descr, "<>|=") == "u1"
 }
 
-func read[T float32 | int64 | uint8](path string) ([]T, []int, error) {
+func read[T float32 | int64](path string) ([]T, []int, error) {
 	raw, err := durable.ReadFile(path)
 	if err != nil {
 		return nil, nil, err

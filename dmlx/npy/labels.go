@@ -3,7 +3,6 @@
 package npy
 
 import (
-	"encoding/binary"
 	"encoding/csv"
 	"fmt"
 	"maps"
@@ -76,7 +75,7 @@ func readLabels(path string) (numbers []int64, names []string, err error) {
 		return numbered(names)
 	}
 	var shape []int
-	if h, body, bad := split(raw); bad == nil && strings.ContainsAny(h.descr[:min(len(h.descr), 2)], "US") {
+	if h, body, bad := split(raw); bad == nil && strings.IndexAny(strings.TrimLeft(h.descr, "<|="), "US") == 0 {
 		names, err = decodeStrings(h, body)
 		shape = h.shape
 	} else if numbers, shape, err = decode[int64](raw); err != nil {
@@ -135,10 +134,7 @@ func ReadTable(path string, columns ...string) ([][]string, error) {
 
 // decodeStrings reads an array of strings: U has 4 bytes a character, S one, filled up with zeros.
 func decodeStrings(h header, body []byte) ([]string, error) {
-	kind, order := strings.TrimLeft(h.descr, "<>|="), binary.ByteOrder(binary.LittleEndian)
-	if strings.HasPrefix(h.descr, ">") {
-		order = binary.BigEndian
-	}
+	kind := strings.TrimLeft(h.descr, "<|=")
 	width, err := strconv.Atoi(kind[1:])
 	character := map[byte]int{'U': 4, 'S': 1}[kind[0]]
 	n := size(h.shape)
@@ -154,7 +150,7 @@ func decodeStrings(h header, body []byte) ([]string, error) {
 		} else {
 			var text strings.Builder
 			for ; len(raw) > 0; raw = raw[4:] {
-				text.WriteRune(rune(order.Uint32(raw)))
+				text.WriteRune(rune(little.Uint32(raw)))
 			}
 			out[i] = strings.TrimRight(text.String(), "\x00")
 		}

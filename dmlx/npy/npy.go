@@ -1,5 +1,6 @@
 // Package npy reads and writes the arrays that are exchanged with NumPy, as .npy files. It writes float32 and int64
-// arrays. It reads float16, float32, float64 and integers of any size, in either byte order and either order of axes.
+// arrays. It reads float16, float32, float64 and integers of any size, little-endian and in C order, as NumPy saves
+// what is not transposed, and says how to save others so.
 //
 // The format is that of numpy.lib.format, versions 1.0 to 3.0. No library serves: github.com/sbinet/npyio looks for
 // 'descr', 'fortran_order' and 'shape' anywhere in a header, so that it reads headers that NumPy refuses, takes memory
@@ -13,37 +14,35 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes/float16"
 )
 
+var little = binary.LittleEndian
+
 // decode reads a file's values and their shape.
-func decode[T float32 | int64 | uint8](raw []byte) ([]T, []int, error) {
+func decode[T float32 | int64](raw []byte) ([]T, []int, error) {
 	h, body, err := split(raw)
 	if err != nil {
 		return nil, nil, fmt.Errorf("not a NumPy array: %w", err)
 	}
-	kind, order := h.descr, binary.ByteOrder(binary.LittleEndian)
-	if kind != "" && strings.IndexByte("<>|=", kind[0]) >= 0 {
-		if kind[0] == '>' {
-			order = binary.BigEndian
-		}
+	if h.fortran || strings.HasPrefix(h.descr, ">") {
+		return nil, nil, errors.New(`transposed or big-endian: save x.astype(x.dtype.newbyteorder("<"), order="C")`)
+	}
+	kind := h.descr
+	if kind != "" && strings.IndexByte("<|=", kind[0]) >= 0 {
 		kind = kind[1:]
 	}
 	width := widths[kind]
 	var values []T
 	var known bool
-	var convert func(raw []byte, order binary.ByteOrder) error
+	var convert func(raw []byte) error
 	switch to := any(&values).(type) {
 	case *[]float32:
 		convert, known = toFloat32(to, kind)
 	case *[]int64:
 		convert, known = toInt64(to, kind)
-	case *[]uint8:
-		known = kind == "u1"
-		convert = func(raw []byte, _ binary.ByteOrder) error { copy(*to, raw); return nil }
 	}
 	if !known && (kind == "V2" || strings.Contains(kind, "bfloat16")) {
 		return nil, nil,
@@ -66,36 +65,10 @@ func decode[T float32 | int64 | uint8](raw []byte) ([]T, []int, error) {
 		return nil, nil, fmt.Errorf("damaged: its header promises %d bytes of values, it has %d", need, len(body))
 	}
 	values = make([]T, n)
-	if err := convert(body, order); err != nil {
+	if err := convert(body); err != nil {
 		return nil, nil, err
 	}
-	if kind == "f8" && len(h.shape) == 2 && !h.fortran {
-		if row := lostRow(any(values), body, h.shape[1], order); row >= 0 {
-			return nil, nil,
-				fmt.Errorf("row %d has values so near to 0 that float32 does not hold them: multiply all by a number",
-					row)
-		}
-	}
-	if h.fortran {
-		values = inOrder(values, h.shape)
-	}
 	return values, h.shape, nil
-}
-
-// lostRow returns the first row of float64 values that are not all zero, but are so as float32; −1 without one.
-func lostRow(values any, raw []byte, width int, order binary.ByteOrder) int {
-	floats, _ := values.([]float32)
-	row := 0
-	for of := range slices.Chunk(floats, max(width, 1)) {
-		zero := !slices.ContainsFunc(of, func(v float32) bool { return v != 0 })
-		for i := 0; zero && i < width; i++ {
-			if math.Float64frombits(order.Uint64(raw[8*(row*width+i):])) != 0 {
-				return row
-			}
-		}
-		row++
-	}
-	return -1
 }
 
 // widths are the bytes of the types of numbers, under NumPy's codes.
@@ -103,12 +76,12 @@ var widths = map[string]int{"f2": 2, "f4": 4, "f8": 8, "i1": 1, "i2": 2, "i4": 4
 	"u8": 8}
 
 // toFloat32 returns the conversion of a type to float32 values; known is false for a type that has none.
-func toFloat32(to *[]float32, kind string) (convert func([]byte, binary.ByteOrder) error, known bool) {
-	each := func(number func(b []byte, o binary.ByteOrder) float64) func([]byte, binary.ByteOrder) error {
-		return func(raw []byte, order binary.ByteOrder) error {
+func toFloat32(to *[]float32, kind string) (convert func([]byte) error, known bool) {
+	each := func(number func(b []byte) float64) func([]byte) error {
+		return func(raw []byte) error {
 			width := widths[kind]
 			for i := range *to {
-				v := number(raw[i*width:], order)
+				v := number(raw[i*width:])
 				f := float32(v)
 				if math.IsInf(float64(f), 0) && !math.IsInf(v, 0) {
 					return fmt.Errorf("value %d is %g, which float32 does not hold", i, v)
@@ -120,29 +93,29 @@ func toFloat32(to *[]float32, kind string) (convert func([]byte, binary.ByteOrde
 	}
 	switch kind {
 	case "f4":
-		return func(raw []byte, order binary.ByteOrder) error {
-			return binary.Read(bytes.NewReader(raw), order, *to)
+		return func(raw []byte) error {
+			return binary.Read(bytes.NewReader(raw), little, *to)
 		}, true
 	case "f2":
-		return each(func(b []byte, o binary.ByteOrder) float64 {
-			return float64(float16.FromBits(o.Uint16(b)).Float32())
+		return each(func(b []byte) float64 {
+			return float64(float16.FromBits(little.Uint16(b)).Float32())
 		}), true
 	case "f8":
-		return each(func(b []byte, o binary.ByteOrder) float64 { return math.Float64frombits(o.Uint64(b)) }), true
+		return each(func(b []byte) float64 { return math.Float64frombits(little.Uint64(b)) }), true
 	case "u8":
-		return each(func(b []byte, o binary.ByteOrder) float64 { return float64(float32(o.Uint64(b))) }), true
+		return each(func(b []byte) float64 { return float64(float32(little.Uint64(b))) }), true
 	}
 	integer := integers[kind]
-	return each(func(b []byte, o binary.ByteOrder) float64 { return float64(float32(integer(b, o))) }), integer != nil
+	return each(func(b []byte) float64 { return float64(float32(integer(b))) }), integer != nil
 }
 
 // toInt64 returns the conversion of a type to int64 values; known is false for a type that has none.
-func toInt64(to *[]int64, kind string) (convert func([]byte, binary.ByteOrder) error, known bool) {
+func toInt64(to *[]int64, kind string) (convert func([]byte) error, known bool) {
 	integer := integers[kind]
-	return func(raw []byte, order binary.ByteOrder) error {
+	return func(raw []byte) error {
 		width := widths[kind]
 		for i := range *to {
-			v := integer(raw[i*width:], order)
+			v := integer(raw[i*width:])
 			if kind == "u8" && v < 0 {
 				return fmt.Errorf("value %d is %d, which int64 does not hold", i, uint64(v))
 			}
@@ -153,41 +126,15 @@ func toInt64(to *[]int64, kind string) (convert func([]byte, binary.ByteOrder) e
 }
 
 // integers read the integers of each type.
-var integers = map[string]func(b []byte, o binary.ByteOrder) int64{
-	"i1": func(b []byte, _ binary.ByteOrder) int64 { return int64(int8(b[0])) },
-	"i2": func(b []byte, o binary.ByteOrder) int64 { return int64(int16(o.Uint16(b))) },
-	"i4": func(b []byte, o binary.ByteOrder) int64 { return int64(int32(o.Uint32(b))) },
-	"i8": func(b []byte, o binary.ByteOrder) int64 { return int64(o.Uint64(b)) },
-	"u1": func(b []byte, _ binary.ByteOrder) int64 { return int64(b[0]) },
-	"u2": func(b []byte, o binary.ByteOrder) int64 { return int64(o.Uint16(b)) },
-	"u4": func(b []byte, o binary.ByteOrder) int64 { return int64(o.Uint32(b)) },
-	"u8": func(b []byte, o binary.ByteOrder) int64 { return int64(o.Uint64(b)) }, // The caller looks at the sign.
-}
-
-// inOrder returns the values of an array in Fortran order, in which the first axis varies fastest, in C order.
-func inOrder[T any](values []T, shape []int) []T {
-	if len(shape) < 2 {
-		return values
-	}
-	out, index, from := make([]T, len(values)), make([]int, len(shape)), 0
-	strides, stride := make([]int, len(shape)), 1
-	for axis, d := range shape {
-		strides[axis] = stride
-		stride *= d
-	}
-	for i := range out {
-		out[i] = values[from]
-		for axis := len(shape) - 1; axis >= 0; axis-- {
-			index[axis]++
-			from += strides[axis]
-			if index[axis] < shape[axis] {
-				break
-			}
-			from -= index[axis] * strides[axis]
-			index[axis] = 0
-		}
-	}
-	return out
+var integers = map[string]func(b []byte) int64{
+	"i1": func(b []byte) int64 { return int64(int8(b[0])) },
+	"i2": func(b []byte) int64 { return int64(int16(little.Uint16(b))) },
+	"i4": func(b []byte) int64 { return int64(int32(little.Uint32(b))) },
+	"i8": func(b []byte) int64 { return int64(little.Uint64(b)) },
+	"u1": func(b []byte) int64 { return int64(b[0]) },
+	"u2": func(b []byte) int64 { return int64(little.Uint16(b)) },
+	"u4": func(b []byte) int64 { return int64(little.Uint32(b)) },
+	"u8": func(b []byte) int64 { return int64(little.Uint64(b)) }, // The caller looks at the sign.
 }
 
 // Limits of NumPy: the longest header that numpy.load takes, and the most dimensions.
@@ -205,12 +152,12 @@ func split(raw []byte) (header, []byte, error) {
 	if len(raw) < 12 { // The shortest prefix of version 2.
 		return header{}, nil, errors.New("the file ends in its header")
 	}
-	major, minor, rest, length := raw[6], raw[7], raw[10:], int(binary.LittleEndian.Uint16(raw[8:]))
+	major, minor, rest, length := raw[6], raw[7], raw[10:], int(little.Uint16(raw[8:]))
 	switch {
 	case minor != 0 || major < 1 || major > 3:
 		return header{}, nil, fmt.Errorf("format version %d.%d; want 1.0, 2.0 or 3.0", major, minor)
 	case major > 1:
-		rest, length = raw[12:], int(binary.LittleEndian.Uint32(raw[8:]))
+		rest, length = raw[12:], int(little.Uint32(raw[8:]))
 	}
 	if length > maxHeader {
 		return header{}, nil, fmt.Errorf("a header of %d bytes; want at most %d", length, maxHeader)

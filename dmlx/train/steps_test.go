@@ -97,9 +97,11 @@ func takeSteps(args []string) error {
 		s.Network, s.Arch = *arch, ""
 	}
 	var shape, shapeOfLabels []int
-	if s.Pixels, shape, err = npy.ReadUint8(*pixels); err != nil {
+	var values []int64
+	if values, shape, err = npy.ReadInt64(*pixels); err != nil {
 		return err
 	}
+	s.Pixels = slice.Map(values, func(v int64) uint8 { return uint8(v) })
 	if s.Labels, shapeOfLabels, err = npy.ReadInt64(*labels); err != nil {
 		return err
 	}

@@ -145,22 +145,6 @@ func Copied(from, to string) Output {
 	}}
 }
 
-// RelativeTo is a path as a file in dir keeps it, so that both can be moved together: relative to dir where that can
-// be, with slashes. An empty path stays empty.
-func RelativeTo(dir, path string) (string, error) {
-	from, err := filepath.Abs(dir)
-	if err != nil || path == "" {
-		return "", err
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", err
-	}
-	if relative, err := filepath.Rel(from, path); err == nil {
-		path = relative
-	}
-	return filepath.ToSlash(path), nil
-}
-
 // ReadNames reads the names of n rows, one a line; see [durable.Names].
 func ReadNames(path string, n int) ([]string, error) {
 	raw, err := durable.ReadAtMost(path, durable.MaxText)

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
@@ -113,7 +112,9 @@ func (s *rateSearch) run(ctx context.Context) error {
 	if s.file != "" {
 		from := cmp.Or(s.App.Preset, "quick")
 		if filepath.Ext(from) == ".toml" {
-			if from, err = files.RelativeTo(filepath.Dir(s.file), from); err != nil {
+			if relative, err := filepath.Rel(filepath.Dir(s.file), from); err == nil { // Both can be moved together.
+				from = filepath.ToSlash(relative)
+			} else if from, err = filepath.Abs(from); err != nil {
 				return err
 			}
 		}
