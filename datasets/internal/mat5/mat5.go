@@ -1,5 +1,5 @@
 // Package mat5 reads and writes the part of MATLAB's Level 5 files (versions 5 to 7) that lists of annotations need:
-// real numbers, text, cells and structures, compressed or not, of either byte order.
+// real numbers, text, cells and structures, compressed or not, little-endian.
 //
 // The format is that of MathWorks' "MAT-File Format", chapter 1. Sparse arrays, objects and functions are passed over.
 //
@@ -89,15 +89,10 @@ func Read(r io.Reader) (map[string]*Array, error) {
 		return nil, errors.New("not a MATLAB file: it ends early")
 	}
 	d := &decoder{}
-	switch string(file[126:128]) {
-	case "IM":
-		d.order = binary.LittleEndian
-	case "MI":
-		d.order = binary.BigEndian
-	default:
-		return nil, errors.New("not a MATLAB file of version 5 to 7")
+	if string(file[126:128]) != "IM" {
+		return nil, errors.New("not a MATLAB file of version 5 to 7 of a little-endian machine")
 	}
-	if version := d.order.Uint16(file[124:]); version != 0x0100 {
+	if version := little.Uint16(file[124:]); version != 0x0100 {
 		return nil, fmt.Errorf("a MATLAB file of format %#04x; want 0x0100, versions 5 to 7", version)
 	}
 	arrays := map[string]*Array{}
@@ -131,8 +126,9 @@ func Read(r io.Reader) (map[string]*Array, error) {
 	return arrays, nil
 }
 
+var little = binary.LittleEndian
+
 type decoder struct {
-	order binary.ByteOrder
 	// Bytes unpacked, arrays and numbers so far.
 	unpacked, arrayCount, numberCount int
 }
@@ -162,14 +158,14 @@ func (d *decoder) element(b []byte) (kind uint32, data, after []byte, err error)
 	if len(b) < 8 {
 		return 0, nil, nil, errShort
 	}
-	kind = d.order.Uint32(b)
+	kind = little.Uint32(b)
 	if small := kind >> 16; small != 0 { // The small format: length and type in four bytes, data in the next four.
 		if small > 4 {
 			return 0, nil, nil, errors.New("damaged: a small element of more than 4 bytes")
 		}
 		return kind & 0xffff, b[4 : 4+small], b[8:], nil
 	}
-	length := uint64(d.order.Uint32(b[4:]))
+	length := uint64(little.Uint32(b[4:]))
 	padded := length
 	if kind != miCOMPRESSED {
 		padded = (length + 7) &^ 7
@@ -199,7 +195,7 @@ func (d *decoder) matrix(b []byte, depth int) (*Array, error) {
 	if kind != miUINT32 || len(flags) != 8 {
 		return nil, errors.New("damaged: an array without flags")
 	}
-	class := d.order.Uint32(flags) & 0xff
+	class := little.Uint32(flags) & 0xff
 	if class != mxCELL && class != mxSTRUCT && class != mxCHAR && (class < mxDOUBLE || class > mxUINT64) {
 		return nil, errPassed
 	}
@@ -213,7 +209,7 @@ func (d *decoder) matrix(b []byte, depth int) (*Array, error) {
 	}
 	n := 1
 	for ; len(dims) > 0; dims = dims[4:] {
-		dim := int(int32(d.order.Uint32(dims)))
+		dim := int(int32(little.Uint32(dims)))
 		// An element takes at least a byte of the file.
 		if dim < 0 || dim > 0 && n > maxLength/dim {
 			return nil, fmt.Errorf("damaged: an array with a dimension of %d", dim)
@@ -280,7 +276,7 @@ func (d *decoder) structs(b []byte, n, depth int) ([]map[string]*Array, error) {
 	if len(lengthBytes) != 4 {
 		return nil, errors.New("damaged: a structure without the length of its fields' names")
 	}
-	length := int(int32(d.order.Uint32(lengthBytes)))
+	length := int(int32(little.Uint32(lengthBytes)))
 	_, names, b, err := d.element(b)
 	if err != nil {
 		return nil, err
@@ -339,21 +335,21 @@ func (d *decoder) numbers(b []byte, n int) ([]float64, error) {
 		case miUINT8, miUTF8:
 			out[i] = float64(p[0])
 		case miINT16:
-			out[i] = float64(int16(d.order.Uint16(p)))
+			out[i] = float64(int16(little.Uint16(p)))
 		case miUINT16, miUTF16:
-			out[i] = float64(d.order.Uint16(p))
+			out[i] = float64(little.Uint16(p))
 		case miINT32:
-			out[i] = float64(int32(d.order.Uint32(p)))
+			out[i] = float64(int32(little.Uint32(p)))
 		case miUINT32:
-			out[i] = float64(d.order.Uint32(p))
+			out[i] = float64(little.Uint32(p))
 		case miSINGLE:
-			out[i] = float64(math.Float32frombits(d.order.Uint32(p)))
+			out[i] = float64(math.Float32frombits(little.Uint32(p)))
 		case miDOUBLE:
-			out[i] = math.Float64frombits(d.order.Uint64(p))
+			out[i] = math.Float64frombits(little.Uint64(p))
 		case miINT64:
-			out[i] = float64(int64(d.order.Uint64(p)))
+			out[i] = float64(int64(little.Uint64(p)))
 		case miUINT64:
-			out[i] = float64(d.order.Uint64(p))
+			out[i] = float64(little.Uint64(p))
 		}
 	}
 	return out, nil
@@ -380,7 +376,7 @@ func (d *decoder) text(b []byte, n int) (string, error) {
 	case miUINT16, miUTF16:
 		units := make([]uint16, len(data)/2)
 		for i := range units {
-			units[i] = d.order.Uint16(data[2*i:])
+			units[i] = little.Uint16(data[2*i:])
 		}
 		return string(utf16.Decode(units)), nil
 	}
