@@ -5,11 +5,11 @@ package buildinfo
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -131,30 +131,16 @@ func commitOf(dir string) (commit string, dirty bool) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
-	// No program that the checkout's settings name is run, and its index is not written.
+	// No program that the checkout's settings name is run, its index is not written, and a hook's GIT_DIR does not count.
 	cmd := exec.CommandContext(ctx, "git", "-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch",
 		"--ignore-submodules")
-	cmd.Dir = dir
-	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "GIT_DIR=") && !strings.HasPrefix(kv, "GIT_WORK_TREE=") &&
-			!strings.HasPrefix(kv, "GIT_INDEX_FILE=") { // Set while a hook runs.
-			cmd.Env = append(cmd.Env, kv)
-		}
-	}
-	cmd.Env = append(cmd.Env, "GIT_OPTIONAL_LOCKS=0")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GIT_OPTIONAL_LOCKS=0"}
 	out, err := cmd.Output()
-	if err != nil {
-		return "", false
+	if oid := branchCommit.FindSubmatch(out); oid != nil && err == nil {
+		return string(oid[1]), changedFile.Match(out)
 	}
-	for line := range bytes.Lines(out) {
-		if oid, is := bytes.CutPrefix(line, []byte("# branch.oid ")); is {
-			commit = string(bytes.TrimSpace(oid))
-		} else if !bytes.HasPrefix(line, []byte("#")) {
-			dirty = true
-		}
-	}
-	if strings.HasPrefix(commit, "(") { // "(initial)": there is no commit yet.
-		return "", false
-	}
-	return commit, dirty
+	return "", false // Also where there is no commit yet.
 }
+
+// What git status prints of the commit and of each file that differs.
+var branchCommit, changedFile = regexp.MustCompile(`(?m)^# branch\.oid ([0-9a-f]+)$`), regexp.MustCompile(`(?m)^[^#]`)
