@@ -35,24 +35,22 @@ func (e TrainingEpoch) check() error {
 // violated returns the share of violated triplets in percent.
 func violated(e TrainingEpoch) float64 { return 100 * e.ViolationRate }
 
-// logLength returns the base-10 logarithm of the gradient's length. A batch without triplets has gradient zero.
-func logLength(e TrainingEpoch) float64 { return math.Log10(max(e.GradientNorm, 1e-12)) }
+// length returns the gradient's length. That of a batch without triplets, which is 0, has no logarithm.
+func length(e TrainingEpoch) float64 { return max(e.GradientNorm, 1e-12) }
 
-// meanCourse returns the mean of curves.
-func meanCourse(curves []plotter.XYs, all bool) (out plotter.XYs) {
-	for k := 0; ; k++ {
-		var at float64
+// meanCourse returns the mean of curves over the epochs that all of them have.
+func meanCourse(curves []plotter.XYs) (out plotter.XYs) {
+	for k := 0; len(curves) > 0; k++ {
 		var values []float64
 		for _, c := range curves {
-			if k < len(c) {
-				at, values = c[k].X, append(values, c[k].Y)
+			if k == len(c) {
+				return out
 			}
+			values = append(values, c[k].Y)
 		}
-		if len(values) == 0 || all && len(values) < len(curves) {
-			return out
-		}
-		out = append(out, plotter.XY{X: at, Y: stats.MeanOf(values).Mean})
+		out = append(out, plotter.XY{X: curves[0][k].X, Y: stats.MeanOf(values).Mean})
 	}
+	return out
 }
 
 // sapOf and sanOf return the mean similarities of an epoch.
@@ -84,8 +82,8 @@ func overEpochs(title, y Markup, epochs, parts float64) *plot.Plot {
 }
 
 // courses adds groups of curves to a plot: thin lines are single runs, and the thick line with marks is their mean over
-// the runs that are as far, or with all over the epochs that all of them have. It returns the range of the values.
-func courses(p *plot.Plot, all bool, groups [][]plotter.XYs, dashes ...vg.Length) span {
+// the epochs that all of them have. It returns the range of the values.
+func courses(p *plot.Plot, groups [][]plotter.XYs) span {
 	values := spanOf()
 	for i, g := range groups {
 		for _, c := range g {
@@ -93,13 +91,13 @@ func courses(p *plot.Plot, all bool, groups [][]plotter.XYs, dashes ...vg.Length
 				values.add(v.Y)
 			}
 			if len(g) > 1 { // A single run is its mean.
-				p.Add(path(c, stroke(scale{paper, trainingColor(i)}.at(0.45), 0.7, dashes...)))
+				p.Add(path(c, stroke(scale{paper, trainingColor(i)}.at(0.45), 0.7)))
 			}
 		}
 	}
 	for i, g := range groups {
-		if mean := meanCourse(g, all); len(mean) > 0 {
-			p.Add(path(mean, stroke(trainingColor(i), 1.5, dashes...)),
+		if mean := meanCourse(g); len(mean) > 0 {
+			p.Add(path(mean, stroke(trainingColor(i), 1.5)),
 				painter(func(c draw.Canvas, _ *plot.Plot, x, y place) { // At most twelve marks.
 					for k := len(mean) - 1; k >= 0; k -= (len(mean) + 11) / 12 {
 						c.DrawGlyphNoClip(runGlyph(i, 2), pt(x(mean[k].X), y(mean[k].Y)))
@@ -115,16 +113,11 @@ func violationScale(p *plot.Plot, shares span) {
 	span{0, max(10, 10*math.Ceil(shares.high/10))}.scaled(&p.Y, 4)
 }
 
-// lengthScale sets the scale of base-10 logarithms of lengths.
+// lengthScale sets a logarithmic scale of whole powers of ten.
 func lengthScale(p *plot.Plot, lengths span) {
-	if lengths.low > lengths.high {
-		lengths = span{-1, 0}
-	}
-	p.Y.Min, p.Y.Max = math.Floor(lengths.low), math.Ceil(lengths.high)
-	if lengths.high-lengths.low < 0.5 { // Too narrow for whole powers of ten.
-		p.Y.Min, p.Y.Max = lengths.low-0.1, lengths.high+0.1
-	}
-	p.Y.Tick.Marker = runPowers(p.Y.Min, p.Y.Max)
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, normDecades{}
+	p.Y.Min = math.Pow(10, math.Floor(math.Log10(lengths.low)))
+	p.Y.Max = math.Pow(10, math.Floor(math.Log10(lengths.high))+1)
 }
 
 // courseKey draws the mark of a group in a legend with its name.

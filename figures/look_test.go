@@ -113,7 +113,7 @@ func TestRunCurves(t *testing.T) {
 		t.Errorf("an infinite similarity: %v", err)
 	}
 	// A mean ends where the shortest run does.
-	if mean := meanCourse([]plotter.XYs{{{X: 1, Y: 1}, {X: 2, Y: 2}}, {{X: 1, Y: 3}}}, true); len(mean) != 1 ||
+	if mean := meanCourse([]plotter.XYs{{{X: 1, Y: 1}, {X: 2, Y: 2}}, {{X: 1, Y: 3}}}); len(mean) != 1 ||
 		mean[0].Y != 2 {
 		t.Errorf("mean %v", mean)
 	}

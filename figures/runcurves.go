@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
@@ -69,7 +68,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 		{"$S_{an} > S_{ap}$", "share of triplets, %", violated, violationScale},
 		{"$S_{ap}$", "mean similarity", sapOf, similarities},
 		{"$S_{an}$", "mean similarity", sanOf, similarities},
-		{"Gradient of all weights", "length", logLength, lengthScale},
+		{"Gradient of all weights", "length", length, lengthScale},
 	}
 	runs := make([][][]TrainingEpoch, len(groups))
 	for i, g := range groups {
@@ -78,7 +77,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	plots := make([]*plot.Plot, len(panels))
 	for k, part := range panels {
 		plots[k] = overEpochs(part.title, part.label, epochs, 4)
-		part.scale(plots[k], courses(plots[k], true, course(runs, part.of)))
+		part.scale(plots[k], courses(plots[k], course(runs, part.of)))
 	}
 	alt := "Training by epoch: share of violated triplets, mean S_ap and S_an, length of the gradient."
 	for _, g := range groups {
@@ -111,22 +110,4 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 func runGlyph(group int, radius vg.Length) draw.GlyphStyle {
 	shape := ringed{seriesShapes[group%len(seriesShapes)]}
 	return draw.GlyphStyle{Color: trainingColor(group), Radius: radius, Shape: shape}
-}
-
-// runPowers returns the ticks of an axis of base-10 logarithms: whole powers if there are two, else some multiples of
-// them.
-func runPowers(low, high float64) plot.ConstantTicks {
-	digits := []float64{1}
-	if math.Floor(high)-math.Ceil(low) < 1 {
-		digits = []float64{1, 1.5, 2, 3, 4, 5, 6, 8}
-	}
-	var ticks plot.ConstantTicks
-	for power := math.Floor(low); power <= high; power++ {
-		for _, digit := range digits {
-			if v := power + math.Log10(digit); v >= low && v <= high {
-				ticks = append(ticks, plot.Tick{Value: v, Label: number(digit * math.Pow(10, power))})
-			}
-		}
-	}
-	return ticks
 }
