@@ -3,8 +3,11 @@ package text
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"text/tabwriter"
+
+	prettytext "github.com/jedib0t/go-pretty/v6/text"
 )
 
 // OneLine joins the lines of a text by spaces.
@@ -37,17 +40,7 @@ func table(align uint, rows []string) string {
 
 // Wrap returns names with commas between them, on indented lines that fit into a wide terminal.
 func Wrap(names []string) string {
-	const width = 110
-	lines := []string{" "}
-	for i, name := range names {
-		if i < len(names)-1 {
-			name += ","
-		}
-		if last := len(lines) - 1; len(lines[last])+1+len(name) <= width {
-			lines[last] += " " + name
-		} else {
-			lines = append(lines, "  "+name)
-		}
-	}
-	return strings.Join(lines, "\n")
+	return "  " + lineEnd.ReplaceAllString(prettytext.WrapSoft(strings.Join(names, ", "), 108), "\n  ")
 }
+
+var lineEnd = regexp.MustCompile(` *\n`)
