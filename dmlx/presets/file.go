@@ -243,7 +243,7 @@ func load(path string, contents func(path string) ([]byte, error), behind int) (
 	var f file
 	read, err := toml.Decode(string(raw), &f)
 	if err != nil {
-		return Preset{}, explained(err)
+		return Preset{}, err
 	}
 	for _, key := range read.Keys() { // The library passes over what is no table where one should be.
 		tables := map[string]int{"sets": 2, "learning_rates": 2}[key[0]]
@@ -276,21 +276,6 @@ func load(path string, contents func(path string) ([]byte, error), behind int) (
 	}
 	p.Name, p.From, p.Origin, p.Changes = name, cmp.Or(p.From, p.Name), p.String(), nil
 	return p, nil
-}
-
-// explained returns an error of the TOML library in a user's words: the line, the key, and what would be right.
-func explained(err error) error {
-	text := strings.NewReplacer("toml: ", "", " (last key ", ", key ", `"): `, `": `).Replace(err.Error())
-	if place, _, is := strings.Cut(text, "type mismatch for "); is {
-		text = place + "want a table"
-	}
-	if place, types, is := strings.Cut(text, "incompatible types: TOML value has type "); is {
-		text = place + "it is " + strings.NewReplacer("; destination has type ", ": want ", "map[string]any", "a table",
-			"[]any", "a list", "slice", "a list", "string", "a text in quotes", "integer", "a whole number", "int64",
-			"a whole number", "float64", "a number", "float", "a number", "boolean", "true or false", "bool",
-			"true or false").Replace(types)
-	}
-	return errors.New(text)
 }
 
 var presetName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
