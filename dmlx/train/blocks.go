@@ -19,25 +19,12 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
-	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
 // chosenHead is a choice with the graph of a training by it.
 type chosenHead struct {
 	*heads.Plan
 	lanes *lanes // nil if nothing is trained.
-}
-
-// evaluation are embeddings with their measures. Heads that are not trained have the same.
-type evaluation struct {
-	queries, gallery *retrieval.Embeddings
-	Measures
-}
-
-// of reports whether it is that of some embeddings.
-func (e *evaluation) of(queries, gallery *retrieval.Embeddings) bool {
-	return e != nil && e.queries != nil && slices.Equal(e.queries.Values, queries.Values) &&
-		(gallery == nil || slices.Equal(e.gallery.Values, gallery.Values))
 }
 
 // choices holds the last choice of a trainer.
@@ -316,9 +303,7 @@ func (t *Trainer) trainChosen(ctx context.Context, group []*session) error {
 	if err != nil {
 		return err
 	}
-	last := new(evaluation)
 	for _, s := range group {
-		s.same = last
 		s.state.Seconds += time.Since(started).Seconds() / float64(len(group)) // Its share.
 	}
 	if head.Epochs == 0 {

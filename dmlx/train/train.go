@@ -98,8 +98,7 @@ type session struct {
 	started time.Time // Start of the time that state.Seconds does not include yet.
 	state   Checkpoint
 
-	chosen *chosenHead // nil for other trainings, as is same.
-	same   *evaluation
+	chosen *chosenHead // nil for other trainings.
 
 	compiling sync.WaitGroup // Of [session.compileEvaluation].
 }
