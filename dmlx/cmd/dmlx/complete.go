@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,25 +31,13 @@ func completeFlags(root *cobra.Command, a *cli.App) {
 	folder := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	published := slice.Map(datasets.Sources(), func(s datasets.Source) string { return s.Alias })
 	numbers := slice.Map(dmlx.Numbers, func(n dmlx.Number) string { return n.Name })
-	// Rules are completed by name, those of the store's runs included, and within a formula its last name.
+	// Rules are completed by name, and within a formula its last name.
 	rules := func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		within, directive := formula.Complete(typed, numbers), cobra.ShellCompDirectiveNoFileComp
 		if len(within) > 0 {
 			directive |= cobra.ShellCompDirectiveNoSpace
 		}
-		out := append(ruleNames(), within...)
-		if !strings.Contains(typed, "[") {
-			return out, directive
-		}
-		if s, err := a.ReadStore(); err == nil {
-			entries, _ := s.List()
-			for _, e := range entries {
-				if strings.Contains(e.Spec.Rule, "[") && !slices.Contains(out, e.Spec.Rule) {
-					out = append(out, e.Spec.Rule)
-				}
-			}
-		}
-		return out, directive
+		return append(ruleNames(), within...), directive
 	}
 	keys := slice.Map(presets.Keys(), func(key string) string { return key + "=" })
 	values := map[string]cobra.CompletionFunc{

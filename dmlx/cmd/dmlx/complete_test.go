@@ -64,11 +64,6 @@ func TestCompletions(t *testing.T) {
 		t.Error("completion has created a store")
 	}
 	run := object(t, append(smallRun, "--store", store)...)["run"].(string)
-	const written = "cos/con/[max(0, San-Sap+0.5)]"
-	object(t, append(smallRun, "--store", store, "--rule", "cos/con/[ max(0,San-Sap + .5)]")...)
-	if got := words(t, "rule", "cos/con/[m"); !slices.Contains(got, written) {
-		t.Errorf("rules in formulas: %q, want %s of the store", got, written)
-	}
 	if got := words(t, "runs", "compare", run[:3]); !slices.Equal(got, []string{run}) {
 		t.Errorf("runs of the store: %q, want %s", got, run)
 	}
