@@ -33,6 +33,15 @@ func (c Config) FeatureWidth() (int, error) {
 	return n.Width, nil
 }
 
+// Normalizes tells whether a backbone or the network of a file has batch normalization.
+func (c Config) Normalizes() (bool, error) {
+	if c.NetworkFile == "" {
+		return true, nil
+	}
+	n, err := c.opened()
+	return err == nil && n.Normalizes(), err
+}
+
 // validateStart reports what is wrong with a start that is chosen.
 func (c Config) validateStart() error {
 	if c.Start == "" {

@@ -86,19 +86,31 @@ func TestTrainedNetwork(t *testing.T) {
 	}
 }
 
-// What a preset's file says of a pretrained network stands; without one its start is chosen.
+// What a preset's file says of a pretrained network stands; without one its start is chosen, and its batch
+// normalization stays as it is.
 func TestStartOfPresets(t *testing.T) {
 	atWork(t)
 	dir := t.TempDir()
-	net, file := filepath.Join("..", "..", "onnx", "testdata", "vit_tiny.onnx"), filepath.Join(dir, "mine.toml")
+	file := filepath.Join(dir, "mine.toml")
 	if err := os.WriteFile(file, []byte("from = \"smoke\"\ndim = 8\nsteps = 2\nepochs = 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for preset, want := range map[string][2]any{file: {8., nil}, "smoke": {24., "chosen-training-1"}} {
-		spec := object(t, "train", "--store", filepath.Join(dir, "store"), "--preset", preset, "--arch", net, "--data",
-			"minishop")["spec"].(map[string]any)
-		if got := [2]any{spec["dim"], spec["start"]}; got != want {
-			t.Errorf("%s: %v dimensions, start %v; want %v", preset, got[0], got[1], want)
+	for _, c := range []struct {
+		preset, net string
+		more        []string
+		want        [3]any
+	}{
+		{file, "vit_tiny", nil, [3]any{8., nil, nil}},
+		{"smoke", "vit_tiny", nil, [3]any{24., "chosen-training-1", nil}},
+		{"smoke", "resnet18", nil, [3]any{12., "chosen-training-1", "all"}},
+		{"smoke", "resnet18", []string{"--set", "freeze_bn="}, [3]any{12., "chosen-training-1", nil}},
+	} {
+		net := filepath.Join("..", "..", "onnx", "testdata", c.net+".onnx")
+		spec := object(t, append([]string{"train", "--store", filepath.Join(dir, "store"), "--data", "minishop",
+			"--preset", c.preset, "--arch", net}, c.more...)...)["spec"].(map[string]any)
+		if got := [3]any{spec["dim"], spec["start"], spec["freeze_bn"]}; got != c.want {
+			t.Errorf("%s, %s, %v: %v dimensions, start %v, frozen batch normalization %v; want %v", c.preset, c.net, c.more,
+				got[0], got[1], got[2], c.want)
 		}
 	}
 }

@@ -126,6 +126,9 @@ func (t *training) run(ctx context.Context) error {
 			case spec.Start != "":
 				t.Logf("the last layer, to %d dimensions (--dim), and whether the network is trained are chosen on held-out "+
 					"classes; --set start=random takes a random layer and trains", spec.Dim)
+				if spec.FreezeBN == train.FreezeAll && !t.set.sets("freeze_bn") {
+					t.Logf("batch normalization stays as it is; --set freeze_bn= trains it")
+				}
 			case spec.NetworkFile != "":
 				t.Logf("behind the network's features is a new, random last layer to %d dimensions; --dim sets how many", spec.Dim)
 			}
@@ -210,8 +213,8 @@ func (t *training) specs() (specs []runs.Spec, err error) {
 }
 
 // choosesStart has the start of a pretrained network that --arch names chosen, unless start is set, and rate and length
-// with it where neither is given. The last layer then has as many dimensions as there are features. A preset of the
-// user's own says all of this itself.
+// with it where neither is given. The last layer then has as many dimensions as there are features, and batch
+// normalization stays as it is. A preset of the user's own says all of this itself.
 func (t *training) choosesStart(spec *runs.Spec) error {
 	if t.preset.From != "" {
 		return nil
@@ -223,7 +226,15 @@ func (t *training) choosesStart(spec *runs.Spec) error {
 			spec.Start = train.ChosenStart
 		}
 	}
-	if spec.Start == "" || t.set.sets("dim") {
+	if spec.Start == "" {
+		return nil
+	}
+	if normalizes, err := spec.Normalizes(); err != nil {
+		return err
+	} else if normalizes && !t.set.sets("freeze_bn") {
+		spec.FreezeBN = train.FreezeAll // Averages of few classes would replace those with which the start was chosen.
+	}
+	if t.set.sets("dim") {
 		return nil
 	}
 	width, err := spec.FeatureWidth()
