@@ -2,13 +2,13 @@ package scores
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
@@ -74,54 +74,25 @@ func fieldsOf(t reflect.Type, in ...int) (out []field) {
 	return out
 }
 
-// at returns a pointer to the field of a row.
-func (f field) at(r *Row) any {
-	return reflect.ValueOf(r).Elem().FieldByIndex(f.index).Addr().Interface()
-}
-
-// text returns the field of a row, "" if it is zero.
+// text returns the field of a row, "" if it is zero or NaN.
 func (f field) text(r *Row) string {
-	switch v := f.at(r).(type) {
-	case *string:
-		return *v
-	case *int:
-		if *v != 0 {
-			return strconv.Itoa(*v)
-		}
-	case *uint64:
-		if *v != 0 {
-			return strconv.FormatUint(*v, 10)
-		}
-	case *float64:
-		if *v != 0 && !math.IsNaN(*v) {
-			return strconv.FormatFloat(*v, 'g', -1, 64)
-		}
-	case *bool:
-		if *v {
-			return "true"
-		}
+	v := reflect.ValueOf(*r).FieldByIndex(f.index)
+	if text := fmt.Sprint(v); !v.IsZero() && text != "NaN" {
+		return text
 	}
 	return ""
 }
 
 // read sets the field of a row.
-func (f field) read(r *Row, text string) (err error) {
+func (f field) read(r *Row, text string) error {
+	to := reflect.ValueOf(r).Elem().FieldByIndex(f.index)
 	if text == "" {
 		return nil
+	} else if to.Kind() == reflect.String {
+		to.SetString(text)
+		return nil
 	}
-	switch v := f.at(r).(type) {
-	case *string:
-		*v = text
-	case *int:
-		*v, err = strconv.Atoi(text)
-	case *uint64:
-		*v, err = strconv.ParseUint(text, 10, 64)
-	case *float64:
-		*v, err = strconv.ParseFloat(text, 64)
-	case *bool:
-		*v, err = strconv.ParseBool(text)
-	}
-	return err
+	return json.Unmarshal([]byte(text), to.Addr().Interface())
 }
 
 // Of returns the column of a row as text, "" if it is zero or there is no such column.
