@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/combin"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
@@ -117,18 +119,11 @@ func permutationP(x, y []float64, rho float64, source *rand.Rand) float64 {
 		}
 		return float64(atLeast) / float64(all)
 	}
-	var permute func(k int)
-	permute = func(k int) {
-		if k == len(ry) {
-			count()
-			return
-		}
-		for i := k; i < len(ry); i++ {
-			ry[k], ry[i] = ry[i], ry[k]
-			permute(k + 1)
-			ry[k], ry[i] = ry[i], ry[k]
+	own := slices.Clone(ry)
+	for orders := combin.NewPermutationGenerator(len(own), len(own)); orders.Next(); count() {
+		for i, k := range orders.Permutation(nil) {
+			ry[i] = own[k]
 		}
 	}
-	permute(0)
 	return float64(atLeast) / float64(all)
 }
