@@ -67,8 +67,8 @@ func TestTable5(t *testing.T) {
 	one := Cell{Row: "Ours", Method: "Ours", Times: 3, Data: "minicar", PaperData: "CAR", Runs: []*runs.Result{{
 		Spec:     runs.Spec{Config: train.Config{ClassesPerBatch: 24, ImagesPerClass: 8}},
 		Measures: train.Measures{Recall: map[int]float64{1: 0.5, 2: 0.75}}}}}
-	if r, err := one.Scores().Select(scores.Row{Measure: "R@2"}).One(); err != nil || r.Times != 3 || r.Batch != 192 ||
-		r.Method != "Ours" || r.Value.Mean != 75 {
-		t.Errorf("%+v, %v", r, err)
+	if r := one.Scores().Select(scores.Row{Measure: "R@2"}); len(r) != 1 || r[0].Times != 3 || r[0].Batch != 192 ||
+		r[0].Method != "Ours" || r[0].Value.Mean != 75 {
+		t.Errorf("%+v", r)
 	}
 }

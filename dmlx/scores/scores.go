@@ -132,14 +132,6 @@ func (t Table) Mean() stats.Mean {
 	return m
 }
 
-// One returns the only row, or an error if there are none or several.
-func (t Table) One() (Row, error) {
-	if len(t) != 1 {
-		return Row{}, fmt.Errorf("there are %d such scores: want one", len(t))
-	}
-	return t[0], nil
-}
-
 // Difference returns how far the mean of a is above that of b, by Welch's t over their runs.
 func Difference(a, b Table) stats.Test { return stats.Welch(a.Mean(), b.Mean()) }
 
