@@ -850,6 +850,7 @@ def embeds(browser):
     page = open_page(browser, base + "#a=cos-orth/lin-ms/cir&batch=6x4x3,0.7,2&triplet=0,60,-50", permissions=["clipboard-read", "clipboard-write"])
     for step in range(1, 9):
         page.locator(f"#step{step}").scroll_into_view_if_needed()
+    until(page, "() => document.querySelector('#step4 .guess')", "step 4 asks for no guess first")
     pictures = page.evaluate("() => [...views].filter((v) => v.links && v.canvas.getClientRects().length).map((v) => v.scene())")
     assert len(pictures) == len(set(pictures)) == 29 and all("rule=cos-orth/lin-ms/cir&batch=6x4x3,0.7,2&triplet=0,60,-50" in p for p in pictures if "=step" not in p and "=race" not in p and "=start" not in p), pictures
     card = page.locator("#bench .cards > .matrix").first
@@ -1021,8 +1022,7 @@ def timings(browser):
     out, page = {}, open_page(browser, base + "#a=cos/lin/cir?tau=4")
     for batch, size in (("8x4x32,1,1", 32), ("16x4x64,1,1", 64)):
         page.evaluate(f"() => {{ location.hash = '#a=cos/lin/cir?tau=4&batch={batch}'; }}")
-        until(page, f"() => Bench.a.result.n === {size}", f"no batch of {size}")
-        page.wait_for_timeout(400)
+        until(page, f"() => Bench.a.result.n === {size} && Bench.a.ahead?.n === {size}", f"no batch of {size}, or no look ahead, which the worker is busy with")
         times = page.evaluate(move)
         assert len(times) > 10, f"{len(times)} pictures for 40 moves of a slider"
         out[f"slider to frame at B = {size}, ms"] = [round(times[int(q * (len(times) - 1))], 1) for q in (0.5, 0.95)]

@@ -410,7 +410,10 @@ const Bench = {
     this.a = new Side(this, "a", "cos-orth/lin-ms/cir");
     this.b = new Side(this, "b", "cos/con/con");
     this.build(document.getElementById("workbench"));
-    addEventListener("hashchange", () => { if (location.hash !== this.written) this.restore(location.hash); });
+    addEventListener("hashchange", ({newURL}) => { // Not location.hash, in which a state from before may be written by now.
+      const {hash} = new URL(newURL);
+      if (hash !== this.written) this.restore(hash);
+    });
     if (!await this.restore(state)) {
       await this.b.read(this.b.text);
       await this.a.read("cos/lin/cir?tau=4");
