@@ -44,7 +44,7 @@ const controls = (part) => [...document.querySelectorAll(`#${part} .controls [na
 
 // setControls moves those of a part to what an address says.
 function setControls(part, address) {
-  const all = controls(part), known = ["view", "embed", ...all.map((c) => c.name)], unknown = [...address.keys()].find((name) => !known.includes(name) && !FIELDS.includes(name));
+  const all = controls(part), known = ["view", "embed", ...all.map((c) => c.name)], unknown = [...address.keys()].find((name) => !known.includes(name) && ![...FIELDS, "kernel"].includes(name));
   if (unknown) throw new Error(`${part}: “${unknown}” is no field of its address; want one of ${known.join(", ")}.`);
   for (const control of all.filter((c) => address.has(c.name))) {
     const {name, min, max, options} = control, to = address.get(name), chosen = options && [...options].map((o) => o.value);
