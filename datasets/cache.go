@@ -32,7 +32,7 @@ const (
 	// lockWait bounds the wait for another process that is drawing the same set: after it both draw it, to the same end.
 	lockWait  = 2 * time.Minute
 	lockRetry = 20 * time.Millisecond
-	mapFrom   = 256 << 20
+	mapFrom   = 256 << 20 // Bytes of pixels from which on they are mapped from the cache file.
 )
 
 type cacheHeader struct {

@@ -2,13 +2,13 @@ package scores
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
@@ -84,15 +84,23 @@ func (f field) text(r *Row) string {
 }
 
 // read sets the field of a row.
-func (f field) read(r *Row, text string) error {
-	to := reflect.ValueOf(r).Elem().FieldByIndex(f.index)
+func (f field) read(r *Row, text string) (err error) {
 	if text == "" {
 		return nil
-	} else if to.Kind() == reflect.String {
-		to.SetString(text)
-		return nil
 	}
-	return json.Unmarshal([]byte(text), to.Addr().Interface())
+	switch v := reflect.ValueOf(r).Elem().FieldByIndex(f.index).Addr().Interface().(type) {
+	case *string:
+		*v = text
+	case *int:
+		*v, err = strconv.Atoi(text)
+	case *uint64:
+		*v, err = strconv.ParseUint(text, 10, 64)
+	case *float64:
+		*v, err = strconv.ParseFloat(text, 64)
+	case *bool: // A spreadsheet writes TRUE.
+		*v, err = strconv.ParseBool(text)
+	}
+	return err
 }
 
 // Of returns the column of a row as text, "" if it is zero or there is no such column.

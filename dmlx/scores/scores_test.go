@@ -118,3 +118,14 @@ func TestCSV(t *testing.T) {
 		}
 	}
 }
+
+// A spreadsheet writes what it has read in its own way.
+func TestReadOfSpreadsheets(t *testing.T) {
+	t.Parallel()
+	if rows, err := Read(strings.NewReader("lr,bold\n.5,TRUE\n")); err != nil || rows[0].LR != 0.5 || !rows[0].Bold {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	if _, err := Read(strings.NewReader("lr\nhalf\n")); err == nil || !strings.Contains(err.Error(), "line 2, lr: ") {
+		t.Error(err)
+	}
+}

@@ -124,7 +124,8 @@ func TestInBrowser(t *testing.T) {
 	t.Run("learn", func(t *testing.T) {
 		s := found["learn"]
 		const written = "cos/[1-Sap, San]/[max(0, San-Sap+m), m=0.5]" // Typed in place of the function hinge.
-		if s.Chosen != written || !strings.Contains(s.Note, "▲no variable Spa; did you mean Sap? ") ||
+		if s.Chosen != written || !strings.HasSuffix(s.Note, "▲no variable Spa; did you mean Sap? "+
+			"The pictures show the formulas before.") ||
 			!strings.Contains(s.Said, "A: "+written+": ") || !strings.Contains(s.Said, "B: cos/con/con: ") ||
 			!strings.Contains(s.Last, s.Said) || s.Stills != 1 || s.Controls != 0 {
 			t.Errorf("%+v", s)

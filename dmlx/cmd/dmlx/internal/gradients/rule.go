@@ -89,7 +89,7 @@ With --pytorch it is written as a module of Python that needs nothing but torch:
         loss(network(images), labels).backward()
         optimizer.step()
 
-Its gradient is the composed one. The rule's options are arguments, as in Surgery(tau=2.0). It is also
+Its gradient is that of the rule, whose options are arguments, as in Surgery(tau=2.0). It is also
 a loss of pytorch-metric-learning; its docstring says how it is used with a memory and in several processes.
 
 With --jax the module needs nothing but jax: jax.grad(lambda w: Surgery()(network(w, images), labels))(w).`,
