@@ -65,10 +65,26 @@ const (
 	mxUINT64 = 15
 )
 
-// width has the number of bytes of a number by its type.
-var width = map[uint32]int{miINT8: 1, miUINT8: 1, miINT16: 2, miUINT16: 2, miINT32: 4, miUINT32: 4, miSINGLE: 4,
-	miDOUBLE: 8,
-	miINT64:  8, miUINT64: 8, miUTF8: 1, miUTF16: 2}
+// number is how a number of a type is stored: its bytes, and what reads it from them.
+type number struct {
+	width int
+	read  func(b []byte) float64
+}
+
+var (
+	byteNumber  = number{1, func(b []byte) float64 { return float64(b[0]) }}
+	shortNumber = number{2, func(b []byte) float64 { return float64(little.Uint16(b)) }}
+	numbers     = map[uint32]number{
+		miINT8: {1, func(b []byte) float64 { return float64(int8(b[0])) }}, miUINT8: byteNumber, miUTF8: byteNumber,
+		miINT16: {2, func(b []byte) float64 { return float64(int16(little.Uint16(b))) }}, miUINT16: shortNumber,
+		miUTF16: shortNumber, miINT32: {4, func(b []byte) float64 { return float64(int32(little.Uint32(b))) }},
+		miUINT32: {4, func(b []byte) float64 { return float64(little.Uint32(b)) }},
+		miSINGLE: {4, func(b []byte) float64 { return float64(math.Float32frombits(little.Uint32(b))) }},
+		miDOUBLE: {8, func(b []byte) float64 { return math.Float64frombits(little.Uint64(b)) }},
+		miINT64:  {8, func(b []byte) float64 { return float64(int64(little.Uint64(b))) }},
+		miUINT64: {8, func(b []byte) float64 { return float64(little.Uint64(b)) }},
+	}
+)
 
 // errPassed says that an array is of a class that is not read.
 var errPassed = errors.New("sparse arrays, objects and functions are not read")
@@ -281,7 +297,7 @@ func (d *decoder) structs(b []byte, n, depth int) ([]map[string]*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	if length < 1 || len(names)%length != 0 {
+	if length < 1 || len(names) == 0 || len(names)%length != 0 {
 		return nil, errors.New("damaged: a structure without fields' names")
 	}
 	if len(names)/length > maxArrays {
@@ -291,9 +307,6 @@ func (d *decoder) structs(b []byte, n, depth int) ([]map[string]*Array, error) {
 	for ; len(names) > 0; names = names[length:] {
 		name, _, _ := strings.Cut(string(names[:length]), "\x00")
 		fields = append(fields, name)
-	}
-	if len(fields) == 0 {
-		return nil, errors.New("damaged: a structure without fields")
 	}
 	if n > len(b)/8/len(fields) {
 		return nil, errShort
@@ -319,8 +332,8 @@ func (d *decoder) numbers(b []byte, n int) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := width[kind]
-	if w == 0 || len(data) != n*w {
+	stored := numbers[kind]
+	if stored.width == 0 || len(data) != n*stored.width {
 		return nil, fmt.Errorf("damaged: %d bytes of type %d for %d numbers", len(data), kind, n)
 	}
 	if d.numberCount += n; d.numberCount > maxNumbers {
@@ -328,29 +341,7 @@ func (d *decoder) numbers(b []byte, n int) ([]float64, error) {
 	}
 	out := make([]float64, n)
 	for i := range out {
-		p := data[i*w:]
-		switch kind {
-		case miINT8:
-			out[i] = float64(int8(p[0]))
-		case miUINT8, miUTF8:
-			out[i] = float64(p[0])
-		case miINT16:
-			out[i] = float64(int16(little.Uint16(p)))
-		case miUINT16, miUTF16:
-			out[i] = float64(little.Uint16(p))
-		case miINT32:
-			out[i] = float64(int32(little.Uint32(p)))
-		case miUINT32:
-			out[i] = float64(little.Uint32(p))
-		case miSINGLE:
-			out[i] = float64(math.Float32frombits(little.Uint32(p)))
-		case miDOUBLE:
-			out[i] = math.Float64frombits(little.Uint64(p))
-		case miINT64:
-			out[i] = float64(int64(little.Uint64(p)))
-		case miUINT64:
-			out[i] = float64(little.Uint64(p))
-		}
+		out[i] = stored.read(data[i*stored.width:])
 	}
 	return out, nil
 }
