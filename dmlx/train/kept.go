@@ -44,7 +44,7 @@ type split struct {
 	name  string // Equal for equal splits of a network.
 	width int    // Values that the body gives for an image.
 	body  func(scope *model.Scope, images *Node) *Node
-	tail  func(scope *model.Scope, kept *Node, pass backbone.Pass) *Node
+	tail  func(scope *model.Scope, kept *Node, pass backbone.Pass) *Node // Up to the last layer, which is behind it.
 }
 
 // bytes are those of what the body gives for an image.
@@ -73,10 +73,7 @@ func (c Config) splitBy(size int, trained func(name string) bool) (*split, error
 		if err != nil || cut == nil {
 			return nil, err
 		}
-		tail := func(scope *model.Scope, kept *Node, pass backbone.Pass) *Node {
-			return backbone.Linear(scope.At("fc"), cut.Tail(scope, kept, pass))
-		}
-		return &split{strings.Join(cut.Names, " "), cut.Width, cut.Body, tail}, nil
+		return &split{strings.Join(cut.Names, " "), cut.Width, cut.Body, cut.Tail}, nil
 	}
 	a := backbone.Arch(c.Arch)
 	stages, err := a.Frozen(trained)
@@ -92,7 +89,7 @@ func (c Config) splitBy(size int, trained func(name string) bool) (*split, error
 	}
 	tail := func(scope *model.Scope, kept *Node, pass backbone.Pass) *Node {
 		x := Reshape(kept, append([]int{-1}, shape...)...)
-		return backbone.Linear(scope.At("fc"), a.Through(scope, x, pass, stages, a.Stages()))
+		return a.Through(scope, x, pass, stages, a.Stages())
 	}
 	return &split{fmt.Sprint(stages), shapes.Make(dtypes.Float32, shape...).Size(), body, tail}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -98,5 +99,42 @@ func TestKeptNothing(t *testing.T) {
 			t.Errorf("%v, said %q, want %q", err, said, want)
 		}
 		done()
+	}
+}
+
+// TestKeptOnce checks that a training whose start is chosen computes the frozen part of its network once for each
+// image, for all trainings that it chooses by and for the features that it is compared with, and chooses as without.
+func TestKeptOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains eight times")
+	}
+	t.Setenv(datasets.CacheEnv, t.TempDir())
+	tr := bothTrainers()[0]
+	tn := startTraining(t, ChosenTraining, 1e-3, FreezeAll)
+	tn.TrainOnly, tn.Augment, tn.Pad = "layer4|fc", "flip", 0
+	want, err := tr.Train(t.Context(), tn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	references, err := tr.References(t.Context(), tn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, last := 0, 0
+	tn.Dir, tn.Progress = t.TempDir(), func(p Progress) {
+		kept += max(0, p.Kept-last) // From 0 in each training.
+		last = p.Kept
+	}
+	got, err := tr.Keeping(1<<30).Train(t.Context(), tn)
+	if err != nil || !reflect.DeepEqual(got.Head, want.Head) {
+		t.Errorf("chose %s (%v), without %s", got.Head, err, want.Head)
+	}
+	if all := 2*len(tn.Data.Train.Labels()) + len(tn.Data.Test.Labels()); kept != all {
+		t.Errorf("computed for %d images, want each of %d once", kept, all)
+	}
+	tn.Progress = func(p Progress) { t.Errorf("computed anew for %d images", p.Kept) }
+	measured, err := tr.Keeping(1<<30).References(t.Context(), tn)
+	if err != nil || !reflect.DeepEqual(measured, references) {
+		t.Errorf("%+v (%v), want %+v", measured, err, references)
 	}
 }

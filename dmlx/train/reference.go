@@ -5,6 +5,10 @@ import (
 	"context"
 	"fmt"
 
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/heads"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
@@ -49,11 +53,16 @@ func (t *Trainer) References(ctx context.Context, of Training) (out []Reference,
 }
 
 // onFeatures calls do with the data set of what a network gives for images before its last layer, with its initial
-// weights, computed on one device while do reads it.
+// weights, computed on one device while do reads it, from what is kept of it where something is.
 func (t *Trainer) onFeatures(ctx context.Context, of Training, do func(*samples.Data) error) error {
-	one := New(t.Choice)
+	one := New(t.Choice).Keeping(t.keepBytes)
 	defer one.Close()
-	k, err := one.wholeNetwork(ctx, of)
+	of, done, err := one.divided(ctx, of)
+	if err != nil {
+		return err
+	}
+	defer done()
+	k, err := one.upToLast(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -61,8 +70,8 @@ func (t *Trainer) onFeatures(ctx context.Context, of Training, do func(*samples.
 	return do(k.features())
 }
 
-// wholeNetwork returns what computes a network up to its last layer, with its initial weights.
-func (t *Trainer) wholeNetwork(ctx context.Context, of Training) (*keeper, error) {
+// upToLast returns what computes a network up to its last layer, with its initial weights.
+func (t *Trainer) upToLast(ctx context.Context, of Training) (*keeper, error) {
 	c, data, err := of.prepared(of.Data)
 	if err != nil {
 		return nil, err
@@ -70,8 +79,16 @@ func (t *Trainer) wholeNetwork(ctx context.Context, of Training) (*keeper, error
 	if c.Arch == "" && c.NetworkFile == "" {
 		return nil, fmt.Errorf("%s has no features: want a backbone, or the network of a file", c.Network())
 	}
-	c.LoRA = "" // Its matrices are not there before the training.
-	cut, err := c.splitBy(data.Train.Shape().Dim(0), func(string) bool { return false })
+	cut := c.tail
+	if tail := cut; tail != nil {
+		cut = &split{name: "after " + tail.name, body: func(scope *model.Scope, kept *Node) *Node {
+			return tail.tail(scope, kept, backbone.Pass{})
+		}}
+		cut.width, err = c.FeatureWidth()
+	} else {
+		c.LoRA = "" // Its matrices are not there before the training.
+		cut, err = c.splitBy(data.Train.Shape().Dim(0), func(string) bool { return false })
+	}
 	if err != nil || cut == nil {
 		return nil, cmp.Or(err, fmt.Errorf("the features of %s are none for each image", c.Network()))
 	}

@@ -94,10 +94,10 @@ func (s *session) setLast() error {
 }
 
 // chooseTraining chooses what [Options].Start asks for, unless the checkpoint has that, and writes a checkpoint before
-// the first epoch. whole is the training, undivided. A training that is not to be done gets no epochs.
-func (s *session) chooseTraining(ctx context.Context, whole Training) error {
+// the first epoch. A training that is not to be done gets no epochs.
+func (s *session) chooseTraining(ctx context.Context, of Training) error {
 	if s.state.Head == nil {
-		choice, last, err := s.trainer.chooseStart(ctx, whole, s.heldOut)
+		choice, last, err := s.trainer.chooseStart(ctx, of, s.heldOut)
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (s *session) startFrom(choice *heads.Choice, last *onnx.Linear) (err error)
 
 // fallBack replaces a network whose training on all classes diverged, though it gained on a part of them, by the one
 // that it started from.
-func (s *session) fallBack(ctx context.Context, whole Training) error {
+func (s *session) fallBack(ctx context.Context, of Training) error {
 	if s.Start == "" || s.state.Diverged == "" {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (s *session) fallBack(ctx context.Context, whole Training) error {
 	choice.Steps, choice.Network, network.Diverged = 0, &network, s.state.Diverged
 	last := s.last
 	if last == nil { // The training was resumed.
-		plan, err := s.trainer.startOf(ctx, whole, s.heldOut)
+		plan, err := s.trainer.startOf(ctx, of, s.heldOut)
 		if err != nil {
 			return err
 		}

@@ -138,7 +138,7 @@ func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (e
 func (k stepKey) embed(scope *model.Scope, x, affine *Node, pass backbone.Pass) *Node {
 	pass.Recompute = k.memory.Recompute
 	if k.tail != nil {
-		return k.tail.tail(scope, x, pass)
+		return backbone.Linear(scope.At("fc"), k.tail.tail(scope, x, pass))
 	}
 	images := samples.Scaled(x, affine)
 	if k.memory.Precision == BFloat16 {

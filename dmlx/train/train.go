@@ -53,7 +53,6 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 		}
 		return outs[0], nil
 	}
-	whole := training
 	training, done, err := t.divided(ctx, training)
 	if err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 	}
 	defer s.compiling.Wait()
 	if err = s.open(); err == nil && s.Start != "" {
-		err = s.chooseTraining(ctx, whole)
+		err = s.chooseTraining(ctx, training)
 	}
 	if err == nil {
 		if s.compilesAhead() {
@@ -74,7 +73,7 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 		err = s.train(ctx)
 	}
 	if err == nil {
-		err = s.fallBack(ctx, whole)
+		err = s.fallBack(ctx, training)
 	}
 	if err == nil {
 		out, err = s.finish(ctx)

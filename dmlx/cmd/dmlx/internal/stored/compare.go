@@ -24,7 +24,7 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results
 	if head != nil {
 		body = head(v) + "\n\n"
 	}
-	references, err := References(ctx, a, store, results, now)
+	references, err := References(ctx, a, store, results, now, 0)
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,9 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results
 
 // References measures what the features of runs reach without training, and whitened: features that were given, or
 // those of the network of a run on images that was trained now, nil if none was, whose initial weights are not random.
-// It returns nil for runs without such features or on several data sets, and with a warning if the files are gone.
-func References(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, now *runs.Spec,
+// It returns nil for runs without such features or on several data sets, and with a warning if the files are gone. keep
+// is that of the training.
+func References(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, now *runs.Spec, keep int64,
 ) ([]train.Reference, error) {
 	first := results[0].Spec
 	if now != nil {
@@ -90,7 +91,7 @@ func References(ctx context.Context, a *cli.App, store *runs.Store, results []*r
 		a.Logf("measuring the network's features themselves, to compare with: %d images",
 			len(data.Train.Labels())+len(data.Test.Labels()))
 	}
-	return trainer.References(ctx, train.Training{Config: first.Config, Data: data, HeldOut: first.HeldOut})
+	return trainer.Keeping(keep).References(ctx, train.Training{Config: first.Config, Data: data, HeldOut: first.HeldOut})
 }
 
 // Gained says whether a run's network is better than the features that it started from, in a line after its result.

@@ -270,7 +270,7 @@ func (t *training) compare(ctx context.Context, results []*runs.Result, ran int,
 
 // print prints the only result.
 func (t *training) print(ctx context.Context, results []*runs.Result, now *runs.Spec) error {
-	references, err := stored.References(ctx, t.App, t.store, results, now)
+	references, err := stored.References(ctx, t.App, t.store, results, now, t.Keep)
 	if err != nil {
 		return err
 	}
