@@ -30,13 +30,17 @@ func Conv2D(x, kernel *Node, w Window) *Node {
 		kernel = spread(spread(kernel, 0, w.Dilation), 1, w.Dilation)
 		k = kernel.Shape().Dimensions
 	}
+	alone := w.Groups == c && k[3] == c && c > 1
+	if alone && !onGPU(x) && x.Shape().Dim(1)*x.Shape().Dim(2) <= smallImage {
+		return depthwiseMatrix(x, kernel, w.Stride, w.Pad)
+	}
 	pad := w.Pad[0]
 	if w.Pad != [4]int{pad, pad, pad, pad} || pad >= min(k[0], k[1]) {
 		x, pad = Border(x, w.Pad, 0), 0
 	}
 	switch n, h, width := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2); {
-	case w.Groups == c && k[3] == c && c > 1:
-		return depthwise(x, kernel, w.Stride, pad)
+	case alone:
+		return depthwiseShifted(x, kernel, w.Stride, pad)
 	case w.Groups > 1:
 		parts := make([]*Node, w.Groups)
 		for i := range parts {
@@ -73,38 +77,67 @@ func Border(x *Node, pad [4]int, fill float64) *Node {
 	return Extend(Extend(x, 1, pad[0], pad[2], fill), 2, pad[1], pad[3], fill)
 }
 
-// depthwise convolves each channel alone: kernel [KH, KW, 1, C]. It takes the faster of two ways, which
-// BenchmarkDepthwise measures: on a CPU, up to 64 pixels, products with the matrix that each channel's kernel stands
-// for; else sums of shifted images, which XLA fuses. Not XLA's own: its gradient in GoMLX v0.28.8 is a convolution for
-// each channel, which takes minutes to compile and on a GPU tens of thousands of kernels a step.
-func depthwise(x, kernel *Node, stride, pad int) *Node {
-	checkWindow("Conv2D", x, kernel.Shape().Dim(0), kernel.Shape().Dim(1), stride, pad)
-	if !onGPU(x) && x.Shape().Dim(1)*x.Shape().Dim(2) <= 64 {
-		return depthwiseMatrix(x, kernel, stride, pad)
-	}
-	return depthwiseShifted(x, kernel, stride, pad)
-}
+// smallImage is how many pixels an image has at most whose channels are convolved alone by [depthwiseMatrix] on a CPU.
+// BenchmarkDepthwise measures that and [depthwiseShifted]. Neither is XLA's own convolution: its gradient in GoMLX
+// v0.28.8 is a convolution for each channel, which takes minutes to compile and on a GPU tens of thousands of kernels a
+// step.
+const smallImage = 64
 
+// depthwiseShifted convolves each channel alone, kernel [KH, KW, 1, C], by sums of shifted images, which XLA fuses.
 func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {
+	checkWindow("Conv2D", x, kernel.Shape().Dim(0), kernel.Shape().Dim(1), stride, pad)
 	kh, kw, c := kernel.Shape().Dim(0), kernel.Shape().Dim(1), kernel.Shape().Dim(3)
 	out := [2]int{outputSize(x.Shape().Dim(1), kh, stride, pad), outputSize(x.Shape().Dim(2), kw, stride, pad)}
-	taps := windows(x, [2]int{kh, kw}, stride, [2]int{pad, pad}, out, 0)
-	for i, view := range taps {
-		taps[i] = Mul(view, Reshape(Slice(kernel, AxisElem(i/kw), AxisElem(i%kw)), 1, 1, 1, c))
+	shifted := func(x *Node) []*Node { return windows(x, [2]int{kh, kw}, stride, [2]int{pad, pad}, out, 0) }
+	sum := func(x, kernel *Node) *Node {
+		taps := shifted(x)
+		for i, view := range taps {
+			taps[i] = Mul(view, Reshape(Slice(kernel, AxisElem(i/kw), AxisElem(i%kw)), 1, 1, 1, c))
+		}
+		return combined(taps, Add)
 	}
-	return combined(taps, Add)
+	x = once(x, kernel)
+	y := withGradients(
+		func(in []*Node) *Node { return sum(in[0], in[1]) },
+		[]func(v *Node) *Node{
+			func(v *Node) *Node {
+				return Gradient(ReduceAllSum(Mul(sum(x, StopGradient(kernel)), StopGradient(v))), x)[0]
+			},
+			func(v *Node) *Node {
+				// XLA's CPU adds up rows slowly; sums of parts of the batch, which it fuses, leave it a few.
+				parts := 8
+				for x.Shape().Dim(0)%parts != 0 {
+					parts--
+				}
+				rows := x.Shape().Dim(0) / parts
+				taps := shifted(x)
+				for i, view := range taps {
+					some := make([]*Node, parts)
+					for p := range some {
+						at := AxisRange(p*rows, (p+1)*rows)
+						some[p] = Mul(Slice(view, at), Slice(v, at))
+					}
+					taps[i] = Reshape(ReduceSum(combined(some, Add), 0, 1, 2), 1, c)
+				}
+				return Reshape(Concatenate(taps, 0), kh, kw, 1, c)
+			},
+		}, x, kernel)
+	return once(y, kernel)
 }
 
-// depthwiseMatrix multiplies the pixels of each channel, [N, H·W], with a matrix [H·W, OH·OW]: the kernel's values at
-// the places that a constant says.
-func depthwiseMatrix(x, kernel *Node, stride, pad int) *Node {
+// depthwiseMatrix is [depthwiseShifted] by products of the pixels of each channel, [N, H·W], with a matrix [H·W, OH·OW]:
+// the kernel's values at the places that a constant says.
+func depthwiseMatrix(x, kernel *Node, stride int, pad [4]int) *Node {
 	n, h, w, c := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
 	kh, kw := kernel.Shape().Dim(0), kernel.Shape().Dim(1)
-	oh, ow := outputSize(h, kh, stride, pad), outputSize(w, kw, stride, pad)
+	if kh > h+pad[0]+pad[2] || kw > w+pad[1]+pad[3] {
+		exceptions.Panicf("backbone: Conv2D of x %s padded by %v: the %d×%d window is larger", x.Shape(), pad, kh, kw)
+	}
+	oh, ow := outputSize(h+pad[0]+pad[2], kh, stride, 0), outputSize(w+pad[1]+pad[3], kw, stride, 0)
 	places := make([]float32, kh*kw*h*w*oh*ow)
 	for tap := range kh * kw {
 		for to := range oh * ow {
-			row, column := to/ow*stride+tap/kw-pad, to%ow*stride+tap%kw-pad
+			row, column := to/ow*stride+tap/kw-pad[0], to%ow*stride+tap%kw-pad[1]
 			if row >= 0 && row < h && column >= 0 && column < w {
 				places[(tap*h*w+row*w+column)*oh*ow+to] = 1
 			}

@@ -26,6 +26,8 @@ func TestConv2D(t *testing.T) {
 			{6, 4, 4, 3, 3, Window{1, [4]int{1, 1, 1, 1}, 1, 4}},    // Depthwise.
 			{7, 4, 4, 5, 5, Window{2, [4]int{2, 2, 2, 2}, 1, 4}},    // With a stride.
 			{8, 4, 4, 3, 3, Window{2, [4]int{0, 0, 1, 1}, 1, 4}},    // TensorFlow's padding.
+			{9, 4, 4, 5, 5, Window{2, [4]int{1, 2, 2, 1}, 1, 4}},    // Any padding, of a larger image.
+			{10, 4, 4, 3, 3, Window{1, [4]int{1, 1, 1, 1}, 1, 4}},   // A larger image.
 			{7, 4, 6, 3, 3, Window{1, [4]int{1, 1, 1, 1}, 1, 2}},    // Groups.
 			{7, 4, 4, 2, 2, Window{1, [4]int{}, 1, 4}},              // An even kernel.
 			{9, 2, 3, 3, 3, Window{1, [4]int{2, 2, 2, 2}, 2, 1}},    // Dilated.
@@ -100,12 +102,15 @@ func BenchmarkDepthwise(b *testing.B) {
 		b.Fatal(err)
 	}
 	for _, s := range []struct{ pixels, channels, kernel, stride int }{
-		{4, 1152, 5, 1}, {4, 1152, 3, 1}, {8, 672, 5, 1}, {8, 480, 3, 1}, {16, 240, 3, 1}, {32, 144, 5, 2},
+		{4, 1152, 5, 1}, {8, 672, 5, 1}, {8, 480, 3, 1}, {11, 672, 5, 2}, {12, 480, 3, 1}, {16, 240, 3, 1}, {17, 240, 3, 2}, {32, 144, 5, 2},
 	} {
 		for name, f := range map[string]func(x, kernel *Node, stride, pad int) *Node{
-			"matrix": depthwiseMatrix, "shifted": depthwiseShifted,
+			"matrix": func(x, kernel *Node, stride, pad int) *Node {
+				return depthwiseMatrix(x, kernel, stride, [4]int{pad, pad, pad, pad})
+			},
+			"shifted": depthwiseShifted,
 		} {
-			if name == "matrix" && s.pixels > 16 {
+			if name == "matrix" && s.pixels > 17 {
 				continue
 			}
 			title := fmt.Sprintf("%dx%dx%d/%d:%d/%s", s.pixels, s.pixels, s.channels, s.kernel, s.stride, name)

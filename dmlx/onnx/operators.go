@@ -79,7 +79,7 @@ func init() { // Not in the declaration, which would refer to itself.
 		"Gemm":   plain(2, never, (*evaluation).gemm),
 
 		"Resize":    image(1, (*evaluation).resize),
-		"Pad":       plain(2, never, (*evaluation).pad),
+		"Pad":       {2, never, (*evaluation).pad},
 		"Expand":    plain(2, ofFirst, (*evaluation).expand),
 		"Slice":     {3, ofFirst, (*evaluation).slice},
 		"Gather":    plain(2, ofFirst, (*evaluation).gather),
@@ -477,7 +477,11 @@ func (e *evaluation) resize(x *Node) *Node {
 	})
 }
 
-func (e *evaluation) pad(x *Node) *Node {
+func (e *evaluation) pad() *operand {
+	image, x := e.in[0].isImage(), e.in[0].last
+	if !image {
+		x = e.plain(e.in[0])
+	}
 	pads, axes := e.in[1].integers(), e.in[3].integers()
 	if mode := e.node.texts["mode"]; mode != "" && mode != "constant" {
 		exceptions.Panicf("of mode %q: want constant", mode)
@@ -491,12 +495,18 @@ func (e *evaluation) pad(x *Node) *Node {
 	}
 	for i, a := range axes {
 		axis, before, after := axisOf(a, x.Rank()), pads[i], pads[len(axes)+i]
+		if image {
+			axis = channelsLast[axis]
+		}
 		dims := slices.Clone(x.Shape().Dimensions)
 		dims[axis] += before + after
 		e.fits(dims)
 		x = backbone.Extend(x, axis, before, after, fill)
 	}
-	return x
+	if image {
+		return &operand{last: x}
+	}
+	return &operand{n: x}
 }
 
 // matMul is NumPy's: leading axes are broadcast.

@@ -227,7 +227,7 @@ func (k *keeper) samples(ctx context.Context, of samples.Split, flip bool) (samp
 		return &bodySamples{of, k}, nil
 	}
 	c, sum := k.config, sha256.New()
-	fmt.Fprintln(sum, "kept 1", cmp.Or(c.Arch, c.Model), c.WeightsDigest, k.cut.name, k.data.Digest, k.data.Scale,
+	fmt.Fprintln(sum, "kept 2", cmp.Or(c.Arch, c.Model), c.WeightsDigest, k.cut.name, k.data.Digest, k.data.Scale,
 		k.data.Shift, of.Shape(), backendVariant(k.trainer.Choice), flip, of == k.data.Train, of == k.data.Test)
 	_ = binary.Write(sum, binary.LittleEndian, of.Labels()) // A hash does not fail.
 	path := filepath.Join(k.dir, hex.EncodeToString(sum.Sum(nil))[:24]+".f32")
