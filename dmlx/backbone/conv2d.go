@@ -125,8 +125,8 @@ func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {
 	return once(y, kernel)
 }
 
-// depthwiseMatrix is [depthwiseShifted] by products of the pixels of each channel, [N, H·W], with a matrix [H·W, OH·OW]:
-// the kernel's values at the places that a constant says.
+// depthwiseMatrix is [depthwiseShifted] by products of the pixels of each channel, [N, H·W], with a matrix
+// [H·W, OH·OW]: the kernel's values at the places that a constant says.
 func depthwiseMatrix(x, kernel *Node, stride int, pad [4]int) *Node {
 	n, h, w, c := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
 	kh, kw := kernel.Shape().Dim(0), kernel.Shape().Dim(1)
