@@ -9,6 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Rule says what a batch does to its embeddings: in which direction each member of a triplet moves, how strongly each
@@ -32,10 +33,12 @@ type Rule struct {
 	Options   Options
 }
 
+type alias struct{ name, rule string }
+
 // aliases are the losses of Table 1 as rules, and the paper's best rule, "Ours" in its Table 5. A name starts with
 // table1- if the loss as published, which has the name without it in package losses or none there, has another
 // gradient.
-var aliases = []struct{ name, rule string }{
+var aliases = []alias{
 	{"triplet-euc", "euc/euc/con"},
 	{"triplet-cos", "cos/con/cos"},
 	{"table1-circle", "cos/lin/cir"},
@@ -47,13 +50,7 @@ var aliases = []struct{ name, rule string }{
 }
 
 // Aliases lists the names of losses that [ParseRule] reads, in the order of Table 1, and "ours".
-func Aliases() []string {
-	out := make([]string, len(aliases))
-	for i, a := range aliases {
-		out[i] = a.name
-	}
-	return out
-}
+func Aliases() []string { return slice.Map(aliases, func(a alias) string { return a.name }) }
 
 // ParseRule reads a rule's name: direction/pair/triplet[+mask], as in "cos-orth/lin-ms/cir" or "cos/con/cos+sc1", or a
 // loss of Table 1 (see [Aliases]), either with options behind it: "cos/lin/cir?tau=2&sum". A weight or a mask may be a
@@ -232,12 +229,8 @@ func (r Rule) Custom() bool {
 // PartNames lists the names of the directions, the pair weights and the triplet weights, as a rule's name has them: a
 // triplet weight also with each mask. [TripletCon] stands without masks, and [SC2Printed] nowhere, as in the paper.
 func PartNames() (directions, pairs, triplets []string) {
-	for _, d := range Directions {
-		directions = append(directions, d.Name)
-	}
-	for _, p := range PairWeights {
-		pairs = append(pairs, p.Name)
-	}
+	directions = slice.Map(Directions, func(d Direction) string { return d.Name })
+	pairs = slice.Map(PairWeights, func(p PairWeight) string { return p.Name })
 	for _, t := range TripletWeights {
 		triplets = append(triplets, t.Name)
 		for _, m := range Masks {

@@ -16,10 +16,12 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // IdentityOf returns the name by which run stores know a rule: its canonical name, and for a rule with a part of the
@@ -124,10 +126,7 @@ func IdentityOfLoss(name string, loss dmlx.LossFunc, perClass int) (string, erro
 			p.Classes = append(p.Classes, int64(i/perClass))
 		}
 	}
-	var arguments []any
-	for _, t := range lossArguments(e, p) {
-		arguments = append(arguments, t)
-	}
+	arguments := slice.Map(lossArguments(e, p), func(t *tensors.Tensor) any { return t })
 	var digests [2]string
 	moves := false
 	for i := range digests { // Twice, since a loss that is not the same again could never be found again.

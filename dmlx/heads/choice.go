@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/compute"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/samples"
 )
 
@@ -270,10 +271,7 @@ func (p *Plan) chooseTraining(
 	}
 	bestScore := 0.0
 	for _, rate := range relativeRates {
-		rates := make([]Rates, len(whole))
-		for k, r := range whole {
-			rates[k] = Rates{rate * r.Block, rate * r.Proxies}
-		}
+		rates := slice.Map(whole, func(r Rates) Rates { return Rates{rate * r.Block, rate * r.Proxies} })
 		err := o.Trainer.Train(ctx, rates, func(epoch int, trained [][]float32) error {
 			if !slices.Contains(lengths(o.Epochs), epoch) {
 				return nil

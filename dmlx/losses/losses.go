@@ -56,11 +56,13 @@ type About struct {
 	Peer string `json:"pytorch_metric_learning"`
 }
 
-// table lists the losses: name to constructor.
-var table = []struct {
+type entry struct {
 	About
 	make func() Loss
-}{
+}
+
+// table lists the losses: name to constructor.
+var table = []entry{
 	{aboutContrastive, func() Loss { return NewContrastive() }},
 	{aboutTriplet, func() Loss { return NewTriplet() }},
 	{aboutSoftTriplet, func() Loss { return NewSoftTriplet() }},
@@ -92,13 +94,7 @@ var table = []struct {
 }
 
 // All lists the losses, those of pairs and triplets first.
-func All() []About {
-	out := make([]About, len(table))
-	for i, t := range table {
-		out[i] = t.About
-	}
-	return out
-}
+func All() []About { return slice.Map(table, func(e entry) About { return e.About }) }
 
 // Names lists the names that [Parse] reads.
 func Names() []string { return slice.Map(All(), func(a About) string { return a.Name }) }

@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/dmlx/internal/loop"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Miner chooses from a batch. The types of this package are miners.
@@ -33,11 +34,13 @@ func With(m Miner, loss dmlx.LossFunc) dmlx.LossFunc {
 	return func(b *dmlx.LossBatch) *Node { return loss(m.Mine(b)) }
 }
 
-// table lists the miners that need nothing but the batch: name to constructor.
-var table = []struct {
+type entry struct {
 	name string
 	make func() Miner
-}{
+}
+
+// table lists the miners that need nothing but the batch: name to constructor.
+var table = []entry{
 	{"all", func() Miner { return All{} }},
 	{"hard", func() Miner { return Extreme{Hard, Hard} }},
 	{"semi-hard", func() Miner { return &SemiHardNegatives{} }},
@@ -54,13 +57,7 @@ var table = []struct {
 }
 
 // Names lists the names that [Parse] reads.
-func Names() []string {
-	out := make([]string, len(table))
-	for i, t := range table {
-		out[i] = t.name
-	}
-	return out
-}
+func Names() []string { return slice.Map(table, func(e entry) string { return e.name }) }
 
 // Parse makes the miner of a name, with the published parameters or with those behind it: "distance?cutoff=0.4",
 // "semi-hard?margin=0.2", "ms?epsilon=0.05". "distance" draws with the seed 0.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 )
 
 // Data is a data set to train and test on. [Images] makes one of a [datasets.Set], [Arrays] one of arrays in memory.
@@ -137,19 +138,12 @@ func OfClasses(of Split, classes map[int64]bool) Split {
 }
 
 func (s *some) Labels() []int64 {
-	out, labels := make([]int64, len(s.which)), s.Split.Labels()
-	for k, i := range s.which {
-		out[k] = labels[i]
-	}
-	return out
+	labels := s.Split.Labels()
+	return slice.Map(s.which, func(i int) int64 { return labels[i] })
 }
 
 func (s *some) Read(dst []byte, samples []int, augment *Augment) error {
-	at := make([]int, len(samples))
-	for k, i := range samples {
-		at[k] = s.which[i]
-	}
-	return s.Split.Read(dst, at, augment)
+	return s.Split.Read(dst, slice.Map(samples, func(i int) int { return s.which[i] }), augment)
 }
 
 // WithMirrors returns images with their mirror images behind them, and whether a split is of images.

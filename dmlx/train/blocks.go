@@ -43,17 +43,10 @@ func (c *choices) free() {
 	c.head = nil
 }
 
-// blockPaths are the paths of what is trained of a block.
-func blockPaths(b *heads.Block) (paths []string) {
-	for _, w := range b.Weights() {
-		paths = append(paths, "/block/"+w.Name)
-	}
-	return paths
-}
-
 // blockModel is a block as a network.
 func blockModel(b *heads.Block) *ownModel {
-	m := &ownModel{dim: b.Width, identity: b.Identity(), paths: blockPaths(b)}
+	paths := slice.Map(b.Weights(), func(w heads.Weight) string { return "/block/" + w.Name })
+	m := &ownModel{dim: b.Width, identity: b.Identity(), paths: paths}
 	m.Name, m.Input = "block", []int{b.Width}
 	m.Embed = func(scope *model.Scope, x *Node, _ backbone.Pass) *Node { return b.Embed(scope, x) }
 	m.draw = func(store *model.Store, seed uint64) error {

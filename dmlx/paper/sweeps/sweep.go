@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -141,10 +142,7 @@ func (s *Sweep) fill(all scores.Table) error {
 		}
 		s.rows = append(s.rows, r)
 	}
-	var blocks []string
-	for _, r := range s.rows {
-		blocks = append(blocks, r.block)
-	}
+	blocks := slice.Map(s.rows, func(r *row) string { return r.block })
 	slices.SortStableFunc(s.rows, func(a, b *row) int {
 		return cmp.Compare(slices.Index(blocks, a.block), slices.Index(blocks, b.block))
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
@@ -153,10 +154,7 @@ func (s *Sweep) Curves() *figures.Figure {
 	fmt.Fprintf(&alt, "Table %d as curves: Recall@1 over the learning rate of different %s, ours with the paper's behind.",
 		s.number, s.compared)
 	words := func(c scores.Curve) string {
-		var out []string
-		for _, v := range c {
-			out = append(out, fmt.Sprintf(" %s at %g", v.Test, v.LR))
-		}
+		out := slice.Map(c, func(v scores.AtRate) string { return fmt.Sprintf(" %s at %g", v.Test, v.LR) })
 		return strings.Join(out, ",")
 	}
 	var sets []figures.RateSet

@@ -69,10 +69,7 @@ func parts[T any](of []T, about map[string]part, rule func(T) (name string, with
 
 // describe says what there is to choose from.
 func (e *Engine) describe(*request) (Object, error) {
-	var rules []string
-	for _, r := range dmlx.Rules() {
-		rules = append(rules, r.Name())
-	}
+	rules := slice.Map(dmlx.Rules(), dmlx.Rule.Name)
 	var options, toggles, aliases, list []Object
 	for _, k := range dmlx.Numbers {
 		options = append(options, Object{"name": k.Name, "symbol": k.Symbol, "title": k.Title, "help": k.Help, "min": k.Min,

@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/npy"
@@ -234,10 +235,7 @@ func impliedText(implied *dissect.Implied, rows string) string {
 	fmt.Fprintf(&out, "anchors with weights      %s\n", rows)
 	if len(implied.Anchors) > 0 {
 		line := func(name string, of func(a dissect.ImpliedAnchor) float64) {
-			var x []float64
-			for _, a := range implied.Anchors {
-				x = append(x, of(a))
-			}
+			x := slice.Map(implied.Anchors, of)
 			slices.Sort(x)
 			fmt.Fprintf(&out, "%-25s %.4g (%.4g to %.4g)\n", name, stat.Quantile(0.5, stat.LinInterp, x, nil), x[0], x[len(x)-1])
 		}
