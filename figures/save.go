@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -68,10 +67,7 @@ func Save(o Output, path string) error {
 	if err != nil {
 		return fmt.Errorf("saving %s: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	return durable.WriteFile(path, data, 0o666)
+	return durable.WriteInFolder(path, data, 0o666)
 }
 
 func (f *Figure) bytes(format string) (data []byte, err error) {

@@ -40,6 +40,14 @@ func WriteFile(path string, data []byte, perm os.FileMode) error {
 	return f.CloseAtomicallyReplace()
 }
 
+// WriteInFolder is [WriteFile] to a folder that it makes if it is not there: who may read the file may enter it.
+func WriteInFolder(path string, data []byte, perm os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), perm|perm>>2&0o111); err != nil {
+		return err
+	}
+	return WriteFile(path, data, perm)
+}
+
 // File is a file that is written in parts and appears at its path by CloseAtomicallyReplace.
 type File struct {
 	*os.File

@@ -33,6 +33,16 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
+func TestWriteInFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b", "c")
+	if err := WriteInFolder(path, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v: want a folder that nobody else may enter", info, err)
+	}
+}
+
 func TestTemporary(t *testing.T) {
 	for hidden, want := range map[string]string{
 		".spec.json5577006791947779410": "spec.json", ".epoch-001.npy9223372036854775807": "epoch-001.npy",

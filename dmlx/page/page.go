@@ -119,11 +119,8 @@ func assemble(files fs.FS, program, support []byte) (*Page, error) {
 
 // Write writes the page's files into a folder, which it makes if it is not there. Other files of the folder stay.
 func (p *Page) Write(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	for name, data := range p.Files {
-		if err := durable.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+		if err := durable.WriteInFolder(filepath.Join(dir, name), data, 0o644); err != nil {
 			return err
 		}
 	}
@@ -136,10 +133,7 @@ func (p *Page) WriteSingleFile(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return durable.WriteFile(path, data, 0o644)
+	return durable.WriteInFolder(path, data, 0o644)
 }
 
 // How index.html refers to its files.

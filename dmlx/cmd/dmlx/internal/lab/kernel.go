@@ -80,11 +80,7 @@ func (l *Lab) writeKernel(set goEnv) error {
 		return err
 	}
 	l.spec = append(data, '\n')
-	goFile := filepath.Join(l.checkout(), "bin", "go")
-	if err := os.MkdirAll(filepath.Dir(goFile), 0o755); err != nil {
-		return err
-	}
-	if err := durable.WriteFile(goFile, goScript, 0o755); err != nil {
+	if err := durable.WriteInFolder(filepath.Join(l.checkout(), "bin", "go"), goScript, 0o755); err != nil {
 		return err
 	}
 	return writeFiles(map[string][]byte{script: kernelScript, kernelFile(l.kernelPath()): l.spec,
@@ -97,10 +93,7 @@ func kernelFile(data string) string { return filepath.Join(data, "kernels", Kern
 // writeFiles writes files, and makes their folders.
 func writeFiles(files map[string][]byte) error {
 	for path, data := range files {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := durable.WriteFile(path, data, 0o644); err != nil {
+		if err := durable.WriteInFolder(path, data, 0o644); err != nil {
 			return err
 		}
 	}
