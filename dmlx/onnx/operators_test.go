@@ -21,6 +21,40 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
+// TestPadOfImages checks that images with their channels last are padded as those are that a Reshape has made plain.
+func TestPadOfImages(t *testing.T) {
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := make([]float32, 2*8*8*3)
+	for i := range images {
+		images[i] = float32(i)
+	}
+	pads, fill := int64s("p", 0, 1, 2, 0, 0, 0, 3, 4), tensorOf("v", 0.5)
+	var values [2][]float32
+	for i, parts := range [][][]byte{
+		{nodeOf("Pad", "images p v > c"), nodeOf("Flatten", "c > features")},
+		{int64s("s", 0, 3, 8, 8), nodeOf("Flatten", "images > f"), nodeOf("Reshape", "f s > x"),
+			nodeOf("Pad", "x p v > c"), nodeOf("Flatten", "c > features")},
+	} {
+		n, err := Read(fileOf(append(parts, pads, fill)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := ExecOnce(b, func(x *Node) *Node {
+			return n.Features(model.NewStore().RootScope(), x, backbone.Pass{})
+		}, tensors.FromFlatDataAndDimensions(images, 2, 8, 8, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		values[i] = tensors.MustCopyFlatData[float32](out)
+	}
+	if len(values[0]) != 2*4*13*12 || !slices.Equal(values[0], values[1]) {
+		t.Errorf("%d values, and %d plain ones, or different ones", len(values[0]), len(values[1]))
+	}
+}
+
 // TestOperators compares each operator with ONNX Runtime at each opset that changed it: the same values, or an error
 // that names the operator, and never values where ONNX Runtime has none.
 func TestOperators(t *testing.T) {
