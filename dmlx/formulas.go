@@ -209,11 +209,7 @@ func (r Rule) LaTeX() (out []string) {
 		for _, of := range formulas {
 			out, sides = append(out, sides[0]+of), sides[1:]
 		}
-		for _, x := range own {
-			if !slices.Contains(out, x) {
-				out = append(out, x)
-			}
-		}
+		out = slice.AddNew(out, own...)
 	}
 	return out
 }

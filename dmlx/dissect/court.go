@@ -399,13 +399,8 @@ func active(gradient []float64, dim int) float64 {
 	for row := range slices.Chunk(gradient, dim) {
 		lengths = append(lengths, norm(row))
 	}
-	least, n := slices.Max(lengths)/100, 0
-	for _, v := range lengths {
-		if v >= least {
-			n++
-		}
-	}
-	return float64(n) / float64(len(lengths))
+	least := slices.Max(lengths) / 100
+	return float64(slice.Count(lengths, func(v float64) bool { return v >= least })) / float64(len(lengths))
 }
 
 // strongest are each image's pairs with the largest weights, one positive and one negative, of w with n rows at least.

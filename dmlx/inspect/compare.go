@@ -301,7 +301,7 @@ func groupsLine(groups [][]*runs.Result) string {
 	var names []string
 	for _, g := range groups {
 		all.Data, all.Results = append(all.Data, g[0].Spec.DataName()), append(all.Results, g...)
-		names = runs.AddNew(names, presets.Of(g[0].Spec))
+		names = slice.AddNew(names, presets.Of(g[0].Spec))
 	}
 	all.Preset, all.Runs = strings.Join(names, ", "), len(all.Results)
 	return all.String()

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -63,10 +63,7 @@ func histogramsOf(ctx context.Context, name, title string, q report.Request) (*h
 			p.of[c.Data] = make(map[string][]*runs.Histograms)
 		}
 		p.of[c.Data][c.Row] = histograms[i]
-		row := histogramsRow{c.Row, directionLabel(c), c.own()}
-		if !slices.Contains(p.rows, row) {
-			p.rows = append(p.rows, row)
-		}
+		p.rows = slice.AddNew(p.rows, histogramsRow{c.Row, directionLabel(c), c.own()})
 	}
 	r := &Report{Report: report.Report{Title: title, Provenance: t.Provenance()}, Table: t}
 	r.add(t)

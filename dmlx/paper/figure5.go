@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -71,7 +72,7 @@ func TripletNumbers(provenance string, images []ImagesOf, cells []Cell,
 	}
 	var sets []string
 	for _, c := range cells {
-		sets = runs.AddNew(sets, c.Data)
+		sets = slice.AddNew(sets, c.Data)
 	}
 	for _, data := range sets {
 		for _, images := range images {

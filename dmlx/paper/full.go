@@ -28,7 +28,7 @@ func (t *Table) join(other *Table) {
 	if t.Preset == "" {
 		names = nil
 	}
-	t.Preset = strings.Join(runs.AddNew(names, other.Preset), " and ")
+	t.Preset = strings.Join(slice.AddNew(names, other.Preset), " and ")
 	t.Cells = append(t.Cells, other.Cells...)
 	t.Runs, t.Ran, t.Missing = t.Runs+other.Runs, t.Ran+other.Ran, t.Missing+other.Missing
 }

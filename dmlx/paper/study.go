@@ -272,7 +272,7 @@ func (s Study) Cells(p presets.Preset) ([]Cell, error) {
 			return nil, fmt.Errorf("%s in %s: %w", row.Objective, s.Name, err)
 		}
 		for _, c := range cells {
-			out, sets = append(out, c), runs.AddNew(sets, c.Data)
+			out, sets = append(out, c), slice.AddNew(sets, c.Data)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Cell) int {
@@ -400,7 +400,7 @@ func fill[T any](ctx context.Context, q report.Request, cells []Cell,
 	var specs []runs.Spec
 	var from []string
 	for _, c := range cells {
-		specs, from = append(specs, c.Specs...), runs.AddNew(from, c.Preset)
+		specs, from = append(specs, c.Specs...), slice.AddNew(from, c.Preset)
 	}
 	t.Preset, t.Runs = strings.Join(from, " and "), len(specs)
 	all, ran, err := get(ctx, q.Open, q.Store, specs, q.Options)

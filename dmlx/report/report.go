@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -105,14 +106,14 @@ func (p Provenance) String() string {
 	var sets, seeds, bundles, elsewhere []string
 	bundled, here := 0, false
 	for _, r := range p.Results {
-		seeds = runs.AddNew(seeds, fmt.Sprint(r.Spec.Seed))
+		seeds = slice.AddNew(seeds, fmt.Sprint(r.Spec.Seed))
 		if r.Bundled {
 			bundled++
-			bundles, elsewhere = runs.AddNew(bundles, r.Bundle), runs.AddNew(elsewhere, r.BackendText()+r.Machine)
+			bundles, elsewhere = slice.AddNew(bundles, r.Bundle), slice.AddNew(elsewhere, r.BackendText()+r.Machine)
 		}
 	}
 	for _, data := range p.Data {
-		sets = runs.AddNew(sets, filepath.Base(data)) // A folder may tell whose it is.
+		sets = slice.AddNew(sets, filepath.Base(data)) // A folder may tell whose it is.
 	}
 	line := "preset " + p.Preset
 	if len(p.Results) > 0 {

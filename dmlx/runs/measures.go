@@ -2,10 +2,10 @@ package runs
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
@@ -41,7 +41,7 @@ func Provenance(results []*Result) string {
 	var backends, machines []string
 	var first, last time.Time
 	for _, r := range results {
-		backends, machines = AddNew(backends, r.BackendText()), AddNew(machines, r.Machine)
+		backends, machines = slice.AddNew(backends, r.BackendText()), slice.AddNew(machines, r.Machine)
 		if first.IsZero() || r.Date.Before(first) {
 			first = r.Date
 		}
@@ -55,12 +55,4 @@ func Provenance(results []*Result) string {
 		dates += " to " + to
 	}
 	return strings.Join([]string{strings.Join(backends, ", "), strings.Join(machines, "; "), dates}, " · ")
-}
-
-// AddNew returns the list with s appended, unless it already contains s.
-func AddNew(list []string, s string) []string {
-	if slices.Contains(list, s) {
-		return list
-	}
-	return append(list, s)
 }

@@ -3,6 +3,7 @@ package scores
 import (
 	"math"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
@@ -20,13 +21,7 @@ func (c Curve) Complete() bool { return len(c) > 0 && c.Ran() == len(c) }
 
 // Ran counts the rates that have a run, diverged or not.
 func (c Curve) Ran() int {
-	n := 0
-	for _, v := range c {
-		if !math.IsNaN(v.Test.Mean) || v.Test.Diverged > 0 {
-			n++
-		}
-	}
-	return n
+	return slice.Count(c, func(v AtRate) bool { return !math.IsNaN(v.Test.Mean) || v.Test.Diverged > 0 })
 }
 
 // Best returns the index of the rate with the highest test recall, the lowest rate among equals. A rate at which a run

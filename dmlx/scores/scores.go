@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/formula"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
@@ -137,13 +138,7 @@ func Difference(a, b Table) stats.Test { return stats.Welch(a.Mean(), b.Mean()) 
 
 // Values returns the different values of a column, in the order of the rows.
 func (t Table) Values(of func(Row) string) []string {
-	var out []string
-	for _, r := range t {
-		if v := of(r); !slices.Contains(out, v) {
-			out = append(out, v)
-		}
-	}
-	return out
+	return slice.AddNew(nil, slice.Map(t, of)...)
 }
 
 // Group is the rows with one value of a column.

@@ -14,3 +14,18 @@ func TestMap(t *testing.T) {
 		t.Errorf("of none: %#v", got)
 	}
 }
+
+func TestAddNew(t *testing.T) {
+	if got := AddNew([]int{3, 1}, 1, 2, 2, 3); !slices.Equal(got, []int{3, 1, 2}) {
+		t.Error(got)
+	}
+	if got := AddNew[int](nil); got != nil {
+		t.Errorf("of none: %#v", got)
+	}
+}
+
+func TestCount(t *testing.T) {
+	if got := Count([]int{3, 1, 2}, func(v int) bool { return v > 1 }); got != 2 {
+		t.Error(got)
+	}
+}

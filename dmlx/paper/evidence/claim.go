@@ -10,6 +10,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -104,18 +105,9 @@ func (n *Numbers) find(c Claim) Finding {
 		return *c.Fact
 	}
 	cells, apart := n.cells(c)
-	f := Finding{Cells: cells}
-	compared := 0
-	for _, cell := range cells {
-		if cell.Missing {
-			f.Missing++
-		}
-		if !cell.open() {
-			compared++
-		}
-	}
+	f := Finding{Cells: cells, Missing: slice.Count(cells, func(c Cell) bool { return c.Missing })}
 	switch {
-	case compared > 0:
+	case slice.Count(cells, Cell.open) < len(cells):
 		n.decide(c, &f)
 	case f.Missing > 0:
 		f.Verdict, f.Evidence = NotRun, fmt.Sprintf("%d cells.", f.Missing)
@@ -249,12 +241,7 @@ func (f Finding) words(shown []Cell) figures.Markup {
 	} else {
 		text += fmt.Sprintf("; lowest %s, highest %s", low, high)
 	}
-	diverged := 0
-	for _, cell := range f.Cells {
-		if cell.Diverged {
-			diverged++
-		}
-	}
+	diverged := slice.Count(f.Cells, func(c Cell) bool { return c.Diverged })
 	for _, more := range []struct {
 		n    int
 		what string
@@ -269,20 +256,14 @@ func (f Finding) words(shown []Cell) figures.Markup {
 
 // tables returns the paper's tables that the claim is about.
 func (c Claim) tables() []int {
-	out := slices.Clone(c.Tables)
-	add := func(table int) {
-		if table > 0 && !slices.Contains(out, table) {
-			out = append(out, table)
-		}
-	}
-	add(c.Table)
+	out := slice.AddNew(slices.Clone(c.Tables), c.Table)
 	for _, text := range c.Cells {
 		for _, word := range strings.Fields(text) {
 			prefix, _, _ := strings.Cut(word, ":")
 			if table, err := strconv.Atoi(prefix); err == nil {
-				add(table)
+				out = slice.AddNew(out, table)
 			}
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(table int) bool { return table < 1 })
 }

@@ -96,11 +96,7 @@ func (f Filter) Select(entries []Entry) ([]Entry, error) {
 	} {
 		known := by.known
 		for _, e := range entries {
-			for _, value := range by.of(e) {
-				if !slices.Contains(known, value) {
-					known = append(known, value)
-				}
-			}
+			known = slice.AddNew(known, by.of(e)...)
 		}
 		for _, w := range by.wanted {
 			if !slices.Contains(known, w) {
@@ -323,12 +319,7 @@ func Summary(entries []Entry, provenance string) *figures.Table {
 		if len(of) == 0 {
 			continue
 		}
-		var places []string
-		for _, e := range of {
-			if !slices.Contains(places, e.group()) {
-				places = append(places, e.group())
-			}
-		}
+		places := slice.AddNew(nil, slice.Map(of, Entry.group)...)
 		tables := slices.IndexFunc(places, func(place string) bool { return !strings.HasPrefix(place, "Table") })
 		if tables < 0 {
 			tables = len(places)

@@ -257,9 +257,7 @@ func (e *Entry) read() {
 				if e.Steps == 0 || r.Steps > 0 && r.Steps < e.Steps {
 					e.Steps = r.Steps
 				}
-				if !slices.Contains(sets, r.Data) {
-					sets = append(sets, r.Data)
-				}
+				sets = slice.AddNew(sets, r.Data)
 			}
 			if m := t.Seeds.Mean(); m.N > 0 && (e.Seeds == 0 || m.N < e.Seeds) {
 				e.Seeds = m.N

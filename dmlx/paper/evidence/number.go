@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -218,7 +218,7 @@ func tell(of []tested) {
 
 // family returns the number of our tests of a table.
 func family(of []tested) int {
-	return len(slices.DeleteFunc(slices.Clone(of), func(t tested) bool { return math.IsNaN(t.ours.P) }))
+	return slice.Count(of, func(t tested) bool { return !math.IsNaN(t.ours.P) })
 }
 
 // ourTest tests the difference of two means of our runs in the roles of the number and its first.

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -29,12 +30,7 @@ func Picture(entries []Entry, provenance string) (*figures.Figure, error) {
 	counts := make([]plotter.Values, len(Meanings)) // Of each verdict, by place.
 	for _, setting := range slices.Backward(settings[:4]) {
 		of := In(entries, setting)
-		var places []string
-		for _, e := range of {
-			if !slices.Contains(places, e.group()) {
-				places = append(places, e.group())
-			}
-		}
+		places := slice.AddNew(nil, slice.Map(of, Entry.group)...)
 		for _, place := range slices.Backward(places) {
 			its := slices.DeleteFunc(slices.Clone(of), func(e Entry) bool { return e.group() != place })
 			names = append(names, place+", "+strings.NewReplacer("the paper's own numbers and formulas", "print", " images",

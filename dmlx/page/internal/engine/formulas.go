@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -83,11 +82,7 @@ func describeFormulas(r dmlx.Rule, out Object) error {
 		for _, e := range l.Exprs {
 			typed[rest[0]], rest = e.Text(formula.Go, nil), rest[1:]
 		}
-		for _, p := range l.Own {
-			if !slices.Contains(numbers, p.String()) {
-				numbers = append(numbers, p.String())
-			}
-		}
+		numbers = slice.AddNew(numbers, slice.Map(l.Own, formula.Parameter.String)...)
 	}
 	typed["numbers"], out["formulas"] = strings.Join(numbers, ", "), typed
 	out["latex"] = strings.Join(r.LaTeX(), "\\\\\n")

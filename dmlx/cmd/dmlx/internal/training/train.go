@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	lossnames "github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -254,12 +255,7 @@ func (t *training) compare(ctx context.Context, results []*runs.Result, ran int,
 			return fmt.Sprintf("%d of %d runs are there", len(results), all)
 		}
 		text := fmt.Sprintf("%d runs, %d of them trained now", all, ran)
-		bundled := 0
-		for _, r := range results {
-			if r.Bundled {
-				bundled++
-			}
-		}
+		bundled := slice.Count(results, func(r *runs.Result) bool { return r.Bundled })
 		if bundled > 0 {
 			text += fmt.Sprintf("; %d come with the program, as measures alone: --no-bundled trains them here, for their curves",
 				bundled)
