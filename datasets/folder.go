@@ -233,13 +233,7 @@ func common(a, b []class) []class {
 	for _, c := range b {
 		names[c.name] = true
 	}
-	var both []class
-	for _, c := range a {
-		if names[c.name] {
-			both = append(both, c)
-		}
-	}
-	return both
+	return slices.DeleteFunc(slices.Clone(a), func(c class) bool { return !names[c.name] })
 }
 
 // count returns "1 class", "2 classes", "1 image", …

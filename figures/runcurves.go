@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
@@ -19,13 +20,7 @@ type RunGroup struct {
 }
 
 func (g RunGroup) seen() int {
-	n := 0
-	for _, c := range g.Curves {
-		if len(c) > 0 {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(slices.Clone(g.Curves), func(c []TrainingEpoch) bool { return len(c) == 0 }))
 }
 
 // lacking says how many runs have no curves.

@@ -22,13 +22,8 @@ func gridStudy() Study {
 		Name: "grid", Title: "All combinations of direction, pair weight and triplet weight: Recall@1", Sweep: true,
 		Fixed: true, Expand: across,
 		Rows: func(p presets.Preset) []Cell {
-			var rules []string
-			for _, rule := range GridRules() {
-				if !p.Like("smoke") || inSmokeGrid(rule) {
-					rules = append(rules, rule)
-				}
-			}
-			return ruleRows(rules, scores.Rule)
+			left := func(rule string) bool { return p.Like("smoke") && !inSmokeGrid(rule) }
+			return ruleRows(slices.DeleteFunc(GridRules(), left), scores.Rule)
 		},
 	}
 }

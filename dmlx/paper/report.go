@@ -117,12 +117,8 @@ func (r *Report) tellSetting(p presets.Preset) {
 
 // TakingRows lists the tables and figures that take rows of the user's own; see [report.Request].
 func TakingRows() []string {
-	var out []string
-	for _, s := range allStudies() {
-		if !s.Fixed {
-			out = append(out, s.Name)
-		}
-	}
+	taking := slices.DeleteFunc(allStudies(), func(s Study) bool { return s.Fixed })
+	out := slice.Map(taking, func(s Study) string { return s.Name })
 	slices.Sort(out)
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -323,19 +324,11 @@ func (s *Store) Find(prefix string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var found, shipped []string
-	for _, hash := range hashes {
-		if strings.HasPrefix(hash, prefix) {
-			found = append(found, hash)
-		}
+	other := func(hash string) bool { return !strings.HasPrefix(hash, prefix) }
+	found := slices.DeleteFunc(hashes, other)
+	if len(found) == 0 {
+		found = slices.DeleteFunc(slices.Sorted(maps.Keys(bundled)), other)
 	}
-	for hash := range bundled {
-		if len(found) == 0 && strings.HasPrefix(hash, prefix) {
-			shipped = append(shipped, hash)
-		}
-	}
-	found = append(found, shipped...)
-	slices.Sort(found)
 	switch {
 	case prefix == "" || len(found) == 0:
 		return "", fmt.Errorf("no run %q in %s", prefix, s.Dir)

@@ -106,12 +106,7 @@ func (t Table) Where(keep func(Row) bool) Table {
 // Select returns the rows that have all nonzero fields of a key but its Value.
 func (t Table) Select(key Row) Table {
 	key.Value = stats.Mean{}
-	var want []field
-	for _, f := range fields {
-		if f.text(&key) != "" {
-			want = append(want, f)
-		}
-	}
+	want := slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.text(&key) == "" })
 	return t.Where(func(r Row) bool {
 		return !slices.ContainsFunc(want, func(f field) bool { return f.text(&r) != f.text(&key) })
 	})
@@ -213,12 +208,8 @@ func (t Table) sameButSeed() error {
 
 // name says which score a row is, for errors.
 func (r Row) name() string {
-	var parts []string
-	for _, s := range []string{r.Method, r.Rule, "on " + r.Data, r.Measure} {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
+	empty := func(s string) bool { return s == "" }
+	parts := slices.DeleteFunc([]string{r.Method, r.Rule, "on " + r.Data, r.Measure}, empty)
 	for _, c := range []Column{LR, Batch, Epochs, Seed} {
 		if v := c.Of(r); v != "" {
 			parts = append(parts, string(c)+" "+v)

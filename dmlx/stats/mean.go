@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 )
@@ -17,12 +18,7 @@ type Mean struct {
 
 // MeanOf returns the mean and standard deviation of the values that are not NaN.
 func MeanOf(values []float64) Mean {
-	var known []float64
-	for _, v := range values {
-		if !math.IsNaN(v) {
-			known = append(known, v)
-		}
-	}
+	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	m := Mean{N: len(known)}
 	switch m.N {
 	case 0:

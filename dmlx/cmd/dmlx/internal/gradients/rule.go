@@ -2,6 +2,7 @@ package gradients
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,12 +40,7 @@ func nearestTo(r dmlx.Rule) (rules, published []dissect.Near, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var others []dmlx.Rule
-	for _, other := range dmlx.Rules() {
-		if other.Name() != r.Name() {
-			others = append(others, other)
-		}
-	}
+	others := slices.DeleteFunc(dmlx.Rules(), func(other dmlx.Rule) bool { return other.Name() == r.Name() })
 	if rules, err = dissect.Nearest(batch, d.G, dissect.RuleCandidates(others)); err != nil {
 		return nil, nil, err
 	}
