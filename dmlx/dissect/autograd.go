@@ -77,10 +77,7 @@ type AutogradDissection struct {
 // implied pair and triplet weights, and what they leave over. It computes on the host, in float64. Values that are not
 // finite, shapes that do not fit and embeddings of length zero are errors. Triplets of the batch are not looked at.
 func FromAutograd(e Embeddings, a Autograd) (*AutogradDissection, error) {
-	if err := checkBatch(&e); err != nil {
-		return nil, err
-	}
-	if err := a.check(e); err != nil {
+	if err := a.check(&e); err != nil {
 		return nil, err
 	}
 	n, dim := e.N, e.Dim
@@ -160,8 +157,11 @@ func FromAutograd(e Embeddings, a Autograd) (*AutogradDissection, error) {
 	return d, nil
 }
 
-// check names the first thing that is wrong with a gradient for a batch.
-func (a Autograd) check(e Embeddings) error {
+// check names the first thing that is wrong with a batch, see [checkBatch], or with a gradient for it.
+func (a Autograd) check(e *Embeddings) error {
+	if err := checkBatch(e); err != nil {
+		return err
+	}
 	if a.Gradient == nil && a.Similarity == nil {
 		return errors.New("no gradient: want ∂L/∂embeddings, ∂L/∂S or both")
 	}

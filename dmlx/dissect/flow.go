@@ -74,10 +74,7 @@ func (l *CompiledLoss) Flow(e Embeddings, p Proxies) (*Flow, error) {
 	if len(e.Triplets) > 0 {
 		return nil, errors.New("flow: triplets are given, but it mines its own at each step")
 	}
-	if err := checkBatch(&e); err != nil {
-		return nil, fmt.Errorf("flow: %w", err)
-	}
-	if err := p.check(e); err != nil {
+	if err := p.check(&e); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
 	}
 	labels := tensors.FromFlatDataAndDimensions(slices.Clone(e.Labels), e.N)

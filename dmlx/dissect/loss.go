@@ -23,8 +23,11 @@ type Proxies struct {
 	Classes []int64
 }
 
-// check names the first thing that is wrong with proxies for a batch.
-func (p Proxies) check(e Embeddings) error {
+// check names the first thing that is wrong with a batch, see [checkBatch], or with proxies for it.
+func (p Proxies) check(e *Embeddings) error {
+	if err := checkBatch(e); err != nil {
+		return err
+	}
 	if p.N == 0 && len(p.Values) == 0 && len(p.Classes) == 0 {
 		return nil
 	}
@@ -116,10 +119,7 @@ func CompileLoss(b compute.Backend, loss dmlx.LossFunc) *CompiledLoss {
 
 // Loss takes the loss apart at a batch, as the function [Loss] does.
 func (l *CompiledLoss) Loss(e Embeddings, p Proxies) (*LossDissection, error) {
-	if err := checkBatch(&e); err != nil {
-		return nil, err
-	}
-	if err := p.check(e); err != nil {
+	if err := p.check(&e); err != nil {
 		return nil, err
 	}
 	out, err := l.run(lossKey{"loss", p.N > 0}, func(in []*Node) []*Node {
@@ -181,10 +181,7 @@ func (l *CompiledLoss) Loss(e Embeddings, p Proxies) (*LossDissection, error) {
 // loss that is not one on S.
 func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32,
 	err error) {
-	if err := checkBatch(&e); err != nil {
-		return nil, nil, err
-	}
-	if err := p.check(e); err != nil {
+	if err := p.check(&e); err != nil {
 		return nil, nil, err
 	}
 	l := CompileLoss(b, loss)

@@ -50,10 +50,7 @@ func LossCandidate(name string, loss dmlx.LossFunc) Candidate {
 // of a batch, the nearest first. One whose gradient is zero or not finite is left out. It is an error if g is zero or
 // not finite on the sphere. It computes on the Go backend, which needs no time to compile so many gradients.
 func Nearest(e Embeddings, g []float32, candidates []Candidate) ([]Near, error) {
-	if err := checkBatch(&e); err != nil {
-		return nil, err
-	}
-	if err := (Autograd{Gradient: g}).check(e); err != nil {
+	if err := (Autograd{Gradient: g}).check(&e); err != nil {
 		return nil, err
 	}
 	f, all, err := gradientsOf(e, candidates)
