@@ -9,6 +9,7 @@
 package datasets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -185,9 +186,7 @@ func Pretraining(o Options) (*Images, error) {
 
 // complete fills in the defaults and refuses values out of range.
 func (o *Options) complete() error {
-	if o.Size == 0 {
-		o.Size = defaultSize
-	}
+	o.Size, o.mapFrom = cmp.Or(o.Size, defaultSize), cmp.Or(o.mapFrom, mapFrom)
 	if o.Size < minSize || o.Size > maxSize {
 		return fmt.Errorf("datasets: image size %d; want %d to %d", o.Size, minSize, maxSize)
 	}
@@ -207,9 +206,6 @@ func (o *Options) complete() error {
 	}
 	if o.Context == nil {
 		o.Context = context.Background()
-	}
-	if o.mapFrom == 0 {
-		o.mapFrom = mapFrom
 	}
 	return nil
 }

@@ -65,17 +65,13 @@ func figure4(ctx context.Context, q report.Request) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Parts = append(r.Parts, report.Part{Name: numbered("own", i), Of: of})
+		name := "own"
+		if i > 0 {
+			name = fmt.Sprintf("own-%d", i+1)
+		}
+		r.Parts = append(r.Parts, report.Part{Name: name, Of: of})
 	}
 	return r, nil
-}
-
-// numbered returns the name of the i-th part of a kind, counted from 0: "own", "own-2", "own-3".
-func numbered(name string, i int) string {
-	if i == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
 func overlap(c runs.TripletDensity) float64   { return c.Overlap }

@@ -144,11 +144,6 @@ func (t *tally) ranking() ranking {
 		r.precision++
 		r.averagePrecision += float64(i+1) / float64(i+before+1)
 	}
-	return r.mean()
-}
-
-// mean turns sums over matches into means.
-func (r ranking) mean() ranking {
 	r.precision /= float64(r.matches)
 	r.averagePrecision /= float64(r.matches)
 	return r

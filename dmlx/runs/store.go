@@ -49,16 +49,12 @@ func OpenStore(dir string) (*Store, error) {
 	}
 	// The umask decides who may write, because a group may share a store.
 	if err := os.MkdirAll(filepath.Join(dir, locksDir), 0o777); err != nil {
-		if info, missing := os.Stat(dir); missing != nil || !info.IsDir() || !readOnly(err) {
+		readOnly := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+		if info, missing := os.Stat(dir); missing != nil || !info.IsDir() || !readOnly {
 			return nil, fmt.Errorf("the run store cannot be created: %w", err)
 		}
 	}
 	return &Store{Dir: dir}, nil
-}
-
-// readOnly reports whether an error means that this process has no permission to write.
-func readOnly(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // Path returns the directory of a run, which may not exist.

@@ -110,8 +110,8 @@ func embedFiles(ctx context.Context, a *cli.App, net *embed.Network, on *train.T
 // source says which network a command embeds by.
 func source(a *cli.App, arch, weights, features string) (embed.Source, error) {
 	s := embed.Source{Weights: weights, Arch: arch, Features: features == "gap"}
-	if err := checkFeatures(features); err != nil {
-		return s, err
+	if features != "gap" && features != "embedding" {
+		return s, cli.Usagef("--features %q: want gap or embedding", features)
 	}
 	store, err := a.ReadStore()
 	if err == nil {
@@ -201,12 +201,4 @@ func leaveOut(a *cli.App, l *datasets.ImageList, damaged []error, skip bool) (n 
 	l.Paths, l.Labels = paths, labels
 	a.Logf("left out, unreadable: %s", text)
 	return n, nil
-}
-
-// checkFeatures checks --features of images.
-func checkFeatures(features string) error {
-	if features != "gap" && features != "embedding" {
-		return cli.Usagef("--features %q: want gap or embedding", features)
-	}
-	return nil
 }

@@ -87,18 +87,14 @@ func (c *cluster) submit(a *cli.App, store *runs.Store) func(context.Context, []
 			return err
 		}
 		id, text := "", "nothing was submitted"
-		switch {
-		case c.dryRun:
+		if c.dryRun {
 			text = fmt.Sprintf("%d runs are missing in %s\n\n%s", len(s.Jobs), store.Dir, strings.TrimSpace(s.Script))
-		default:
-			if id, err = s.Submit(ctx); err != nil || o.Wait {
-				return err
-			}
-			if len(s.Jobs) > 0 {
-				text = fmt.Sprintf("submitted %d runs as job %s, with its script and logs in %s\n  squeue --job %s\n  sacct "+
-					"--job %s\nThe same command shows the results when they are there, and submits what is missing then.",
-					len(s.Jobs), id, s.Dir, id, id)
-			}
+		} else if id, err = s.Submit(ctx); err != nil || o.Wait {
+			return err
+		} else if len(s.Jobs) > 0 {
+			text = fmt.Sprintf("submitted %d runs as job %s, with its script and logs in %s\n  squeue --job %s\n  sacct "+
+				"--job %s\nThe same command shows the results when they are there, and submits what is missing then.",
+				len(s.Jobs), id, s.Dir, id, id)
 		}
 		if s.Busy > 0 {
 			text = fmt.Sprintf("%d runs are trained now and not submitted again\n%s", s.Busy, text)

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -135,7 +136,7 @@ func (r *reproduction) plan(names []string) error {
 			return cli.Usage(err)
 		}
 	}
-	if err := r.checkFlags(); err != nil {
+	if err := cmp.Or(r.check(), cli.CheckOut(nil, r.bundled)); err != nil {
 		return err
 	}
 	r.light = preset.Light(r.Devices)
@@ -145,14 +146,6 @@ func (r *reproduction) plan(names []string) error {
 	r.requests, err = plan(r.names, report.Request{Open: r.open, Store: r.store, Preset: preset,
 		Rows: rows, Options: r.Options}, all, len(r.set.lr) > 1)
 	return err
-}
-
-// checkFlags returns an error if flags contradict each other, or if an output cannot be written.
-func (r *reproduction) checkFlags() error {
-	if err := r.check(); err != nil {
-		return err
-	}
-	return cli.CheckOut(nil, r.bundled)
 }
 
 // missing returns the runs and histograms that each table or figure lacks.
