@@ -104,18 +104,11 @@ func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {
 				return Gradient(ReduceAllSum(Mul(sum(x, StopGradient(kernel)), StopGradient(v))), x)[0]
 			},
 			func(v *Node) *Node {
-				// XLA's CPU adds up rows slowly; sums of parts of the batch, which it fuses, leave it a few.
-				parts := 8
-				for x.Shape().Dim(0)%parts != 0 {
-					parts--
-				}
-				rows := x.Shape().Dim(0) / parts
-				taps := shifted(x)
+				taps, all := shifted(x), inParts(v)
 				for i, view := range taps {
-					some := make([]*Node, parts)
+					some := inParts(view)
 					for p := range some {
-						at := AxisRange(p*rows, (p+1)*rows)
-						some[p] = Mul(Slice(view, at), Slice(v, at))
+						some[p] = Mul(some[p], all[p])
 					}
 					taps[i] = Reshape(ReduceSum(combined(some, Add), 0, 1, 2), 1, c)
 				}
@@ -123,6 +116,24 @@ func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {
 			},
 		}, x, kernel)
 	return once(y, kernel)
+}
+
+// inParts divides a batch of images into up to eight equal parts on XLA's CPU. It adds up rows slowly, and fuses the
+// sum of the parts, which leaves fewer. Elsewhere a batch is whole: devices that have some images each would exchange
+// them.
+func inParts(x *Node) []*Node {
+	if deviceOf(x) != xlaCPU {
+		return []*Node{x}
+	}
+	n, parts := x.Shape().Dim(0), 8
+	for n%parts != 0 {
+		parts--
+	}
+	out := make([]*Node, parts)
+	for p := range out {
+		out[p] = Slice(x, AxisRange(p*n/parts, (p+1)*n/parts))
+	}
+	return out
 }
 
 // depthwiseMatrix is [depthwiseShifted] by products of the pixels of each channel, [N, H·W], with a matrix
