@@ -1022,7 +1022,7 @@ def timings(browser):
     out, page = {}, open_page(browser, base + "#a=cos/lin/cir?tau=4")
     for batch, size in (("8x4x32,1,1", 32), ("16x4x64,1,1", 64)):
         page.evaluate(f"() => {{ location.hash = '#a=cos/lin/cir?tau=4&batch={batch}'; }}")
-        until(page, f"() => Bench.a.result.n === {size}", f"no batch of {size}")
+        until(page, f"() => Bench.a.result.n === {size} && Bench.a.ahead?.n === {size}", f"no batch of {size}, or no look ahead, which the worker is busy with")
         times = page.evaluate(move)
         assert len(times) > 10, f"{len(times)} pictures for 40 moves of a slider"
         out[f"slider to frame at B = {size}, ms"] = [round(times[int(q * (len(times) - 1))], 1) for q in (0.5, 0.95)]

@@ -174,22 +174,14 @@ class Side {
 
   arrowsLater = later(180, () => this.update("arrows"));
 
-  // foresee asks how the flow goes on, once the rule, the points and the rate rest: a little at a time, so that a picture that is asked for meanwhile
-  // need not wait.
+  // foresee asks how the flow goes on, once the rule, the points and the rate rest.
   foresee = later(450, async () => {
-    const {engine, state} = this.bench, {player, result} = this, {version, steps: at} = player;
-    if (player.playing || !result || (this.letter === "b" && !state.compare)) return;
-    const frames = Math.min(30, Math.floor(30 * (64 / result.n) ** 2 / (this.kind === "loss" ? 3 : 1) * Math.min(1, 64 / result.dim))); // Some 0.3 s.
-    const size = result.n * result.dim, F = new Float32Array(Math.max(frames, 0) * size), args = {...this.subject, ...this.batch, rate: state.rate, steps: FRAME};
-    if (frames < 3 || args.n * args.dim !== size) return;
-    for (let k = 0; k < frames;) {
-      const got = await engine.latest(`ahead${this.letter}`, "flow", {...args, frames: Math.min(2, frames - k)}).catch(() => null);
-      if (!got || version !== player.version || result !== this.result || player.playing) return;
-      F.set(got.F, k * size);
-      k += got.frames;
-      Object.assign(args, {embeddings: F.slice((k - 1) * size, k * size), at: got.proxies ? got.P : undefined});
-    }
-    this.ahead = {at, frames, F, n: result.n, dim: result.dim};
+    const {engine, state} = this.bench, at = this.player.steps;
+    if (this.player.playing || (this.letter === "b" && !state.compare)) return;
+    const frames = Math.min(30, Math.floor(30 * (64 / this.result?.n || 0) ** 2 / (this.kind === "loss" ? 3 : 1) * Math.min(1, 64 / (this.result?.dim || 1)))); // Some 0.3 s.
+    const got = frames > 2 && await engine.latest(`ahead${this.letter}`, "flow", {...this.subject, ...this.batch, rate: state.rate, frames, steps: FRAME}).catch(() => null);
+    if (!got || !this.result) return;
+    this.ahead = Object.assign(got, {at});
     this.recalls(this.result);
     this.views.recall.draw();
   });
