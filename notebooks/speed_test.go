@@ -104,8 +104,8 @@ func speedText(all []recordedBench) string {
 
 Measured on shared virtual machines, backend %s. Each table is one call of the benchmarks, whose output is
 [recorded](%s): medians of several repetitions, with the best in parentheses. Other
-programs on the host move medians by some tens of percent, bests by less; on 2026-11-29 all took two to three times as
-long as on 2026-11-24 (Pillow 637 and 213 ms), so that of this table ratios alone tell.
+programs on the host move medians by some tens of percent, bests by less, and on some days all times by a factor of two
+or three: compare times within a table alone.
 
 `+"`dmlx`"+` runs compiled graphs. The libraries beside it run eagerly where they do not say compiled, with as many
 threads, in turn with `+"`dmlx`"+`. A ratio is our median over theirs, and then our best over theirs: below 1, ours is

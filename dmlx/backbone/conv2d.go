@@ -100,7 +100,7 @@ func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {
 	y := withGradients(
 		func(in []*Node) *Node { return sum(in[0], in[1]) },
 		[]func(v *Node) *Node{
-			func(v *Node) *Node {
+			func(v *Node) *Node { // Of a second sum, whose own values nothing uses: the backend drops it.
 				return Gradient(ReduceAllSum(Mul(sum(x, StopGradient(kernel)), StopGradient(v))), x)[0]
 			},
 			func(v *Node) *Node {
