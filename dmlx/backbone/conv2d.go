@@ -3,6 +3,7 @@ package backbone
 import (
 	"slices"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -83,28 +84,41 @@ func Border(x *Node, pad [4]int, fill float64) *Node {
 // step.
 const smallImage = 64
 
-// depthwiseShifted convolves each channel alone, kernel [KH, KW, 1, C], by sums of shifted images, which XLA fuses.
+// depthwiseShifted convolves each channel alone, kernel [KH, KW, 1, C], by sums of shifted images, which XLA fuses. Its
+// gradient of x is by phases, as in [unfoldedGradient].
 func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {
 	checkWindow("Conv2D", x, kernel.Shape().Dim(0), kernel.Shape().Dim(1), stride, pad)
+	n, h, w := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2)
 	kh, kw, c := kernel.Shape().Dim(0), kernel.Shape().Dim(1), kernel.Shape().Dim(3)
-	out := [2]int{outputSize(x.Shape().Dim(1), kh, stride, pad), outputSize(x.Shape().Dim(2), kw, stride, pad)}
-	shifted := func(x *Node) []*Node { return windows(x, [2]int{kh, kw}, stride, [2]int{pad, pad}, out, 0) }
-	sum := func(x, kernel *Node) *Node {
-		taps := shifted(x)
-		for i, view := range taps {
-			taps[i] = Mul(view, Reshape(Slice(kernel, AxisElem(i/kw), AxisElem(i%kw)), 1, 1, 1, c))
+	sum := func(views []*Node, taps *Node) *Node {
+		taps = Reshape(taps, -1, 1, 1, 1, c)
+		for i, view := range views {
+			views[i] = Mul(view, Reshape(Slice(taps, AxisElem(i)), 1, 1, 1, c))
 		}
-		return combined(taps, Add)
+		return once(combined(views, Add), kernel)
 	}
-	x = once(x, kernel)
-	y := withGradients(
-		func(in []*Node) *Node { return sum(in[0], in[1]) },
+	var shifted []*Node
+	return withGradients(
+		func(in []*Node) *Node {
+			out := [2]int{outputSize(h, kh, stride, pad), outputSize(w, kw, stride, pad)}
+			shifted = windows(in[0], [2]int{kh, kw}, stride, [2]int{pad, pad}, out, 0, in[1])
+			return sum(slices.Clone(shifted), in[1])
+		},
 		[]func(v *Node) *Node{
-			func(v *Node) *Node { // Of a second sum, whose own values nothing uses: the backend drops it.
-				return Gradient(ReduceAllSum(Mul(sum(x, StopGradient(kernel)), StopGradient(v))), x)[0]
+			func(v *Node) *Node {
+				return byPhases(stride, h, w, func(p, q int, out [2]int) *Node {
+					firstH, tapsH, padH := phaseTaps(p, kh, stride, pad)
+					firstW, tapsW, padW := phaseTaps(q, kw, stride, pad)
+					if tapsH == 0 || tapsW == 0 {
+						return Zeros(v.Graph(), shapes.Make(v.DType(), n, out[0], out[1], c))
+					}
+					taps := Slice(kernel, AxisRangeToEnd(firstH).Stride(stride), AxisRangeToEnd(firstW).Stride(stride))
+					views := windows(v, [2]int{tapsH, tapsW}, 1, [2]int{padH, padW}, out, 0, kernel)
+					return sum(views, Reverse(taps, 0, 1))
+				})
 			},
 			func(v *Node) *Node {
-				taps, all := shifted(x), inParts(v)
+				taps, all := slices.Clone(shifted), inParts(v)
 				for i, view := range taps {
 					some := inParts(view)
 					for p := range some {
@@ -115,7 +129,6 @@ func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {
 				return Reshape(Concatenate(taps, 0), kh, kw, 1, c)
 			},
 		}, x, kernel)
-	return once(y, kernel)
 }
 
 // inParts divides a batch of images into up to eight equal parts on XLA's CPU. It adds up rows slowly, and fuses the
@@ -156,8 +169,13 @@ func depthwiseMatrix(x, kernel *Node, stride int, pad [4]int) *Node {
 	}
 	at := ConvertDType(Const(x.Graph(), tensors.FromFlatDataAndDimensions(places, kh*kw, h*w*oh*ow)), x.DType())
 	matrices := Reshape(MatMul(Transpose(Reshape(kernel, kh*kw, c), 0, 1), at), c, h*w, oh*ow)
-	channels := TransposeAllAxes(Reshape(x, n, h*w, c), 2, 0, 1)
-	y := DotGeneral(channels, []int{2}, []int{0}, matrices, []int{1}, []int{0})
+	x = Reshape(x, n, h*w, c)
+	if deviceOf(x) == xlaCPU && n%16 == 0 {
+		// An image of zeros more: a power of two between the values of two channels leaves a CPU's cache few places for them.
+		x = Extend(x, 0, 0, 1, 0)
+	}
+	y := DotGeneral(TransposeAllAxes(x, 2, 0, 1), []int{2}, []int{0}, matrices, []int{1}, []int{0})
+	y = Slice(y, AxisRange(), AxisRange(0, n))
 	return Reshape(TransposeAllAxes(y, 1, 2, 0), n, oh, ow, c)
 }
 
@@ -165,7 +183,7 @@ func depthwiseMatrix(x, kernel *Node, stride int, pad [4]int) *Node {
 func SumPooling(x *Node, size, stride int) *Node {
 	checkWindow("SumPooling", x, size, size, stride, 0)
 	out := [2]int{outputSize(x.Shape().Dim(1), size, stride, 0), outputSize(x.Shape().Dim(2), size, stride, 0)}
-	return combined(windows(x, [2]int{size, size}, stride, [2]int{}, out, 0), Add)
+	return combined(windows(x, [2]int{size, size}, stride, [2]int{}, out, 0, nil), Add)
 }
 
 // combined combines nodes by a function of two.

@@ -111,7 +111,7 @@ func BenchmarkDepthwise(b *testing.B) {
 			},
 			"shifted": depthwiseShifted,
 		} {
-			if name == "matrix" && s.pixels > 17 {
+			if name != "shifted" && s.pixels > 8 {
 				continue
 			}
 			title := fmt.Sprintf("%dx%dx%d/%d:%d/%s", s.pixels, s.pixels, s.channels, s.kernel, s.stride, name)
@@ -125,12 +125,16 @@ func BenchmarkDepthwise(b *testing.B) {
 				}
 				x := tensors.FromShape(shapes.Make(dtypes.Float32, 64, s.pixels, s.pixels, s.channels))
 				k := tensors.FromShape(shapes.Make(dtypes.Float32, s.kernel, s.kernel, 1, s.channels))
-				for b.Loop() {
+				call := func() {
 					out, err := exec.Call(x, k)
 					if err != nil {
 						b.Fatal(err)
 					}
 					_ = tensors.MustCopyFlatData[float32](out[1])
+				}
+				call() // Compiles.
+				for b.Loop() {
+					call()
 				}
 			})
 		}

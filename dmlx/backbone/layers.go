@@ -47,7 +47,7 @@ func MaxPooling(x *Node, size, stride, pad int) *Node {
 	if onGPU(x) && size*size <= math.MaxUint8 {
 		return poolingByPlaces(x, size, stride, pad, out)
 	}
-	return combined(windows(x, [2]int{size, size}, stride, [2]int{pad, pad}, out, -math.MaxFloat32), Max)
+	return combined(windows(x, [2]int{size, size}, stride, [2]int{pad, pad}, out, -math.MaxFloat32, nil), Max)
 }
 
 // poolingByPlaces is [MaxPooling] that keeps for its gradient where in its window each value was found, the first
@@ -58,7 +58,7 @@ func poolingByPlaces(x *Node, size, stride, pad int, out [2]int) *Node {
 	var places *Node
 	return withGradients(
 		func(in []*Node) *Node {
-			views := windows(in[0], [2]int{size, size}, stride, [2]int{pad, pad}, out, -math.MaxFloat32)
+			views := windows(in[0], [2]int{size, size}, stride, [2]int{pad, pad}, out, -math.MaxFloat32, nil)
 			y := views[0]
 			places = Zeros(x.Graph(), shapes.Make(dtypes.Uint8, y.Shape().Dimensions...))
 			for i, view := range views[1:] {
@@ -86,8 +86,8 @@ func poolingGradient(v, places *Node, size, stride, pad, h, w int) *Node {
 			return sum
 		}
 		taps, before := [2]int{tapsH, tapsW}, [2]int{padH, padW}
-		placed := windows(places, taps, 1, before, out, 0)
-		for i, view := range windows(v, taps, 1, before, out, 0) {
+		placed := windows(places, taps, 1, before, out, 0, nil)
+		for i, view := range windows(v, taps, 1, before, out, 0, nil) {
 			row, column := firstH+stride*(tapsH-1-i/tapsW), firstW+stride*(tapsW-1-i%tapsW)
 			found := Equal(placed[i], Scalar(v.Graph(), dtypes.Uint8, row*size+column))
 			sum = Add(sum, Where(found, view, ScalarZero(v.Graph(), v.DType())))

@@ -69,7 +69,7 @@ func columns(x *Node, window [2]int, stride int, before, out [2]int) *Node {
 	if deviceOf(x) != goBackend && (window[0] > x.Shape().Dim(1) || window[1] > x.Shape().Dim(2)) {
 		return Reshape(gatheredWindows(x, window, stride, before, out), -1, row)
 	}
-	views := windows(x, window, stride, before, out, 0)
+	views := windows(x, window, stride, before, out, 0, nil)
 	unfolded := views[0]
 	if len(views) > 1 {
 		unfolded = Concatenate(views, 3)
@@ -105,8 +105,9 @@ func gatheredWindows(x *Node, window [2]int, stride int, before, out [2]int) *No
 }
 
 // windows gives, for each place in the window (row by row), its value at every window position: [N, out[0], out[1], C].
-// Outside the image it is fill.
-func windows(x *Node, window [2]int, stride int, before, out [2]int, fill float64) []*Node {
+// Outside the image it is fill. With a weight, the image with its border is a value of its own ([once]): in a fused sum
+// XLA decides for each place whether it is inside, one number at a time.
+func windows(x *Node, window [2]int, stride int, before, out [2]int, fill float64, weight *Node) []*Node {
 	var start [2]int
 	for i := range 2 {
 		axis := i + 1
@@ -114,6 +115,7 @@ func windows(x *Node, window [2]int, stride int, before, out [2]int, fill float6
 		x = Extend(x, axis, before[i], after, fill)
 		start[i] = max(0, -before[i])
 	}
+	x = once(x, weight)
 	span := func(axis, offset int) SliceAxisSpec {
 		from := start[axis-1] + offset
 		return AxisRange(from, from+(out[axis-1]-1)*stride+1).Stride(stride)
