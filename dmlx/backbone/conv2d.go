@@ -3,7 +3,6 @@ package backbone
 import (
 	"slices"
 
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -88,38 +87,32 @@ const smallImage = 64
 // gradient of x is by phases, as in [unfoldedGradient].
 func depthwiseShifted(x, kernel *Node, stride, pad int) *Node {
 	checkWindow("Conv2D", x, kernel.Shape().Dim(0), kernel.Shape().Dim(1), stride, pad)
-	n, h, w := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2)
+	h, w := x.Shape().Dim(1), x.Shape().Dim(2)
 	kh, kw, c := kernel.Shape().Dim(0), kernel.Shape().Dim(1), kernel.Shape().Dim(3)
 	sum := func(views []*Node, taps *Node) *Node {
-		taps = Reshape(taps, -1, 1, 1, 1, c)
+		taps = Reshape(taps, -1, c)
+		products := make([]*Node, len(views))
 		for i, view := range views {
-			views[i] = Mul(view, Reshape(Slice(taps, AxisElem(i)), 1, 1, 1, c))
+			products[i] = Mul(view, Reshape(Slice(taps, AxisElem(i)), 1, 1, 1, c))
 		}
-		return once(combined(views, Add), kernel)
+		return once(combined(products, Add), kernel)
 	}
 	var shifted []*Node
 	return withGradients(
 		func(in []*Node) *Node {
 			out := [2]int{outputSize(h, kh, stride, pad), outputSize(w, kw, stride, pad)}
 			shifted = windows(in[0], [2]int{kh, kw}, stride, [2]int{pad, pad}, out, 0, in[1])
-			return sum(slices.Clone(shifted), in[1])
+			return sum(shifted, in[1])
 		},
 		[]func(v *Node) *Node{
 			func(v *Node) *Node {
-				return byPhases(stride, h, w, func(p, q int, out [2]int) *Node {
-					firstH, tapsH, padH := phaseTaps(p, kh, stride, pad)
-					firstW, tapsW, padW := phaseTaps(q, kw, stride, pad)
-					if tapsH == 0 || tapsW == 0 {
-						return Zeros(v.Graph(), shapes.Make(v.DType(), n, out[0], out[1], c))
-					}
-					taps := Slice(kernel, AxisRangeToEnd(firstH).Stride(stride), AxisRangeToEnd(firstW).Stride(stride))
-					views := windows(v, [2]int{tapsH, tapsW}, 1, [2]int{padH, padW}, out, 0, kernel)
-					return sum(views, Reverse(taps, 0, 1))
+				return byPhases(v, [2]int{kh, kw}, stride, pad, [3]int{h, w, c}, func(f phase) *Node {
+					return sum(windows(v, f.taps, 1, f.before, f.out, 0, kernel), f.of(kernel, stride))
 				})
 			},
 			func(v *Node) *Node {
-				taps, all := slices.Clone(shifted), inParts(v)
-				for i, view := range taps {
+				taps, all := make([]*Node, len(shifted)), inParts(v)
+				for i, view := range shifted {
 					some := inParts(view)
 					for p := range some {
 						some[p] = Mul(some[p], all[p])
@@ -170,12 +163,15 @@ func depthwiseMatrix(x, kernel *Node, stride int, pad [4]int) *Node {
 	at := ConvertDType(Const(x.Graph(), tensors.FromFlatDataAndDimensions(places, kh*kw, h*w*oh*ow)), x.DType())
 	matrices := Reshape(MatMul(Transpose(Reshape(kernel, kh*kw, c), 0, 1), at), c, h*w, oh*ow)
 	x = Reshape(x, n, h*w, c)
-	if deviceOf(x) == xlaCPU && n%16 == 0 {
-		// An image of zeros more: a power of two between the values of two channels leaves a CPU's cache few places for them.
+	more := deviceOf(x) == xlaCPU && n%16 == 0
+	if more {
+		// An image of zeros: a power of two between the values of two channels leaves a CPU's cache few places for them.
 		x = Extend(x, 0, 0, 1, 0)
 	}
 	y := DotGeneral(TransposeAllAxes(x, 2, 0, 1), []int{2}, []int{0}, matrices, []int{1}, []int{0})
-	y = Slice(y, AxisRange(), AxisRange(0, n))
+	if more {
+		y = Slice(y, AxisRange(), AxisRange(0, n))
+	}
 	return Reshape(TransposeAllAxes(y, 1, 2, 0), n, oh, ow, c)
 }
 

@@ -172,23 +172,11 @@ func nativeGradient(v, x, kernel *Node, stride, pad int, by *Node) *Node {
 // product with inserted zeros.
 func unfoldedGradient(v, kernel *Node, stride, pad, h, w int) *Node {
 	n, c := v.Shape().Dim(0), kernel.Shape().Dim(2)
-	return byPhases(stride, h, w, func(p, q int, out [2]int) *Node {
-		firstH, tapsH, padH := phaseTaps(p, kernel.Shape().Dim(0), stride, pad)
-		firstW, tapsW, padW := phaseTaps(q, kernel.Shape().Dim(1), stride, pad)
-		if tapsH == 0 || tapsW == 0 {
-			return Zeros(v.Graph(), shapes.Make(v.DType(), n, out[0], out[1], c))
-		}
-		taps := kernel
-		if stride > 1 {
-			taps = Slice(kernel, AxisRangeToEnd(firstH).Stride(stride), AxisRangeToEnd(firstW).Stride(stride))
-		}
-		if tapsH > 1 || tapsW > 1 {
-			taps = Reverse(taps, 0, 1)
-		}
-		o := taps.Shape().Dim(3)
-		taps = Reshape(TransposeAllAxes(taps, 0, 1, 3, 2), tapsH*tapsW*o, c)
-		unfolded := columns(v, [2]int{tapsH, tapsW}, 1, [2]int{padH, padW}, out)
-		return Reshape(MatMul(unfolded, taps), n, out[0], out[1], c)
+	window := [2]int{kernel.Shape().Dim(0), kernel.Shape().Dim(1)}
+	return byPhases(v, window, stride, pad, [3]int{h, w, c}, func(f phase) *Node {
+		taps := f.of(kernel, stride)
+		taps = Reshape(TransposeAllAxes(taps, 0, 1, 3, 2), -1, c)
+		return Reshape(MatMul(columns(v, f.taps, 1, f.before, f.out), taps), n, f.out[0], f.out[1], c)
 	})
 }
 

@@ -78,21 +78,15 @@ func poolingByPlaces(x *Node, size, stride, pad int, out [2]int) *Node {
 // windows, both [N, OH, OW, C], by the phases of [unfoldedGradient]: each pixel sums up the windows that have found
 // it.
 func poolingGradient(v, places *Node, size, stride, pad, h, w int) *Node {
-	image := byPhases(stride, h, w, func(p, q int, out [2]int) *Node {
-		firstH, tapsH, padH := phaseTaps(p, size, stride, pad)
-		firstW, tapsW, padW := phaseTaps(q, size, stride, pad)
-		sum := Zeros(v.Graph(), shapes.Make(v.DType(), v.Shape().Dim(0), out[0], out[1], v.Shape().Dim(3)))
-		if tapsH == 0 || tapsW == 0 {
-			return sum
-		}
-		taps, before := [2]int{tapsH, tapsW}, [2]int{padH, padW}
-		placed := windows(places, taps, 1, before, out, 0, nil)
-		for i, view := range windows(v, taps, 1, before, out, 0, nil) {
-			row, column := firstH+stride*(tapsH-1-i/tapsW), firstW+stride*(tapsW-1-i%tapsW)
+	image := byPhases(v, [2]int{size, size}, stride, pad, [3]int{h, w, v.Shape().Dim(3)}, func(f phase) *Node {
+		placed := windows(places, f.taps, 1, f.before, f.out, 0, nil)
+		views := windows(v, f.taps, 1, f.before, f.out, 0, nil)
+		for i, view := range views {
+			row, column := f.first[0]+stride*(f.taps[0]-1-i/f.taps[1]), f.first[1]+stride*(f.taps[1]-1-i%f.taps[1])
 			found := Equal(placed[i], Scalar(v.Graph(), dtypes.Uint8, row*size+column))
-			sum = Add(sum, Where(found, view, ScalarZero(v.Graph(), v.DType())))
+			views[i] = Where(found, view, ScalarZero(v.Graph(), v.DType()))
 		}
-		return sum
+		return combined(views, Add)
 	})
 	return OptimizationBarrier(image) // XLA would split it among the sums behind, and compute it for each.
 }

@@ -3,6 +3,7 @@ package backbone
 import (
 	"slices"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -21,33 +22,56 @@ func checkWindow(op string, x *Node, height, width, stride, pad int) {
 
 func outputSize(size, window, stride, pad int) int { return (size+2*pad-window)/stride + 1 }
 
-// byPhases puts an image [N, h, w, C] together from the pixels of each phase, those of rows ≡ p and columns ≡ q (mod
-// stride), which of gives as [N, out[0], out[1], C]. What lies beyond h and w is cut off.
-func byPhases(stride, h, w int, of func(p, q int, out [2]int) *Node) *Node {
-	out := [2]int{(h + stride - 1) / stride, (w + stride - 1) / stride}
+// phase is the pixels of an image in rows ≡ p and columns ≡ q (mod stride), as a window that slides over the image by
+// the stride sees them: through its taps from first on, each stride-th.
+type phase struct {
+	first, taps [2]int
+	before      [2]int // Padding in front of the output, so that the phase's row a starts its window at row a − before.
+	out         [2]int // Its rows and columns.
+}
+
+// byPhases puts an image [N, of[0], of[1], of[2]] together from the pixels of each phase, which pixels gives from the
+// gradient v of what the window gave: [N, out[0], out[1], of[2]]. Phases that no tap meets are zero.
+func byPhases(v *Node, window [2]int, stride, pad int, of [3]int, pixels func(f phase) *Node) *Node {
+	axis := func(f *phase, i, p int) {
+		f.first[i] = (p + pad) % stride
+		if f.first[i] < window[i] {
+			f.taps[i] = (window[i] - f.first[i] + stride - 1) / stride
+		}
+		f.before[i] = f.taps[i] - 1 - (p+pad)/stride
+		f.out[i] = (of[i] + stride - 1) / stride
+	}
 	rows := make([]*Node, stride)
 	for p := range stride {
 		phases := make([]*Node, stride)
 		for q := range stride {
-			phases[q] = of(p, q, out)
+			var f phase
+			axis(&f, 0, p)
+			axis(&f, 1, q)
+			if f.taps[0] == 0 || f.taps[1] == 0 {
+				phases[q] = Zeros(v.Graph(), shapes.Make(v.DType(), v.Shape().Dim(0), f.out[0], f.out[1], of[2]))
+				continue
+			}
+			phases[q] = pixels(f)
 		}
 		rows[p] = interleave(phases, 2)
 	}
 	image := interleave(rows, 1)
-	if image.Shape().Dim(1) != h || image.Shape().Dim(2) != w {
-		image = Slice(image, AxisRange(), AxisRange(0, h), AxisRange(0, w))
+	if image.Shape().Dim(1) != of[0] || image.Shape().Dim(2) != of[1] {
+		image = Slice(image, AxisRange(), AxisRange(0, of[0]), AxisRange(0, of[1]))
 	}
 	return image
 }
 
-// phaseTaps gives the first tap of a phase, the number of its taps, and the padding in front of v with which row a of
-// the phase starts its window at v's row a − pad.
-func phaseTaps(phase, kernel, stride, pad int) (first, taps, before int) {
-	first = (phase + pad) % stride
-	if first < kernel {
-		taps = (kernel - first + stride - 1) / stride
+// of returns the phase's taps of a kernel [KH, KW, …], reversed.
+func (f phase) of(kernel *Node, stride int) *Node {
+	if stride > 1 {
+		kernel = Slice(kernel, AxisRangeToEnd(f.first[0]).Stride(stride), AxisRangeToEnd(f.first[1]).Stride(stride))
 	}
-	return first, taps, taps - 1 - (phase+pad)/stride
+	if f.taps != [2]int{1, 1} {
+		kernel = Reverse(kernel, 0, 1)
+	}
+	return kernel
 }
 
 // interleave puts the i-th of s equal nodes at the indices ≡ i (mod s) of the axis.
