@@ -6,7 +6,8 @@
 // at its best one where their grids have none in common. Both differences, the paper's by its printed deviations and
 // ours by seeds, are tested by Welch's t with Holm's correction for the numbers of a table. Where we have one seed, its
 // noise is that of the data set's cells with several; where the paper prints no deviation, its sign counts. A claim is
-// a list of such differences, and says how many of them must hold; see [Decide].
+// a list of such differences, and says how many of them must hold; see [Decide]. It is a family of its own: what
+// contradicts a sentence about one difference may leave one open that is about several.
 package evidence
 
 import (
@@ -34,8 +35,9 @@ type Runs struct {
 	Setting       Setting
 	Scores        scores.Table // Of Tables 2 to 8 and of the densities of triplets.
 	Complete      map[int]bool // The tables of which all runs are there.
-	// Short runs had not stopped learning: they bear on how rules begin, and decide nothing about a recall.
-	Short bool
+	// Unsettled runs meet none of the conditions of trained.md, so nobody knows what a longer training would turn round:
+	// what they decide says so. Of these, Short ones only bear on how rules begin, and decide nothing about a recall.
+	Unsettled, Short bool
 }
 
 // judged are runs as numbers.
@@ -73,6 +75,7 @@ func Of(ctx context.Context, q report.Request) (*Ledger, error) {
 			if err != nil {
 				return nil, err
 			}
+			r.Unsettled = i > 0
 			r.Short = i > 0 && len(runs) == 0 // photographs.md: after 150 steps no rule is above the frozen features.
 			runs = append(runs, r)
 		}
@@ -134,9 +137,9 @@ func settingOf(p presets.Preset) Setting {
 
 // Judge returns an entry for each printed number, figure and claim, by runs of one setting, of which the last is the
 // longest, and what the tests of Tables 2 to 8 can find. No verdict mixes presets: a table is judged by the last that
-// has all runs of all its rows, since its numbers are compared with its first row and corrected together; a claim by
-// the last that has all runs of it; and a figure by the verdicts of its claims. What none has all of is judged by the
-// first.
+// has all runs of all its rows, or of those that shorter ones have, since its numbers are compared with its first row
+// and corrected together; a claim by the last that has all runs of it; and a figure by the verdicts of its claims. What
+// none has all of is judged by the first.
 func Judge(all []Claim, runs ...Runs) ([]Entry, []Power, error) {
 	of := make([]*judged, len(runs))
 	for i, r := range runs {
@@ -161,19 +164,29 @@ func judgeTables(of []*judged) (entries []Entry, powers []Power) {
 	for table := 2; table <= 8; table++ {
 		by := of[0]
 		for _, r := range of[1:] {
-			if r.Complete[table] {
+			if r.Complete[table] || r.covers(by, table) {
 				by = r
 			}
 		}
 		numbers := by.numbers(table)
-		its := judge(numbers)
+		its, power := judge(numbers), assess(numbers, by.Preset)
 		for i := range its {
 			by.complete(&its[i], table)
 		}
-		entries = append(entries, its...)
-		powers = append(powers, assess(numbers, by.Preset))
+		if by.Short {
+			power.Seeds = 0
+		}
+		entries, powers = append(entries, its...), append(powers, power)
 	}
 	return entries, powers
+}
+
+// covers reports whether the runs have all numbers of a table that others have, in as many seeds.
+func (by *judged) covers(others *judged, table int) bool {
+	rows := others.known.rows.Select(scores.Row{Table: table})
+	return len(rows) > 0 && !slices.ContainsFunc(rows, func(r scores.Row) bool {
+		return len(by.known.of[key(r)]) < len(others.known.of[key(r)])
+	})
 }
 
 // complete fills in what an entry of a table has from the runs that judge it.
@@ -182,6 +195,7 @@ func (by *judged) complete(e *Entry, table int) {
 		e.Setting, e.Preset = by.Setting, by.Preset
 	}
 	by.early(e)
+	by.settle(e)
 	e.Command = fmt.Sprintf("dmlx reproduce table%d %s", table, by.Flags)
 	switch {
 	case strings.HasPrefix(e.Why, "another paper's"):
@@ -194,9 +208,19 @@ func (by *judged) complete(e *Entry, table int) {
 // early leaves open what short runs decide about a recall, and says what they show.
 func (by *judged) early(e *Entry) {
 	shows := map[Verdict]figures.Markup{Contradicted: "opposite", Reproduced: "the same", InPart: "the same in part",
-		NoDifference: "no difference in either"}[e.Verdict]
+		NoDifference: "no difference in either", Undecided: "cannot be told"}[e.Verdict]
 	if by.Short && shows != "" {
 		e.Verdict, e.Why = Undecided, fmt.Sprintf("%s after %d steps", shows, e.Steps)
+	}
+}
+
+// notAtLength is said of a verdict on runs that may not have stopped learning.
+const notAtLength = "not run at length"
+
+// settle says so where it is.
+func (by *judged) settle(e *Entry) {
+	if by.Unsettled && e.Verdict != NotRun && e.Verdict != DifferentSetting {
+		e.Why = strings.TrimPrefix(e.Why+"; "+notAtLength, "; ")
 	}
 }
 
@@ -241,6 +265,7 @@ func judgeClaim(c Claim, printed *Numbers, of []*judged) Entry {
 		if c.Measure == "" || c.Measure == "every recall" {
 			by.early(&e)
 		}
+		by.settle(&e)
 	}
 	return e
 }
@@ -327,6 +352,9 @@ func ofFigure(place string, what figures.Markup, command string, own []Entry) En
 	}).Setting
 	if i := slices.IndexFunc(own, func(c Entry) bool { return c.Verdict == e.Verdict }); i >= 0 {
 		e.Setting = own[i].Setting
+	}
+	if slices.ContainsFunc(own, func(c Entry) bool { return strings.HasSuffix(c.Why, notAtLength) }) {
+		e.Why += "; " + notAtLength
 	}
 	return e
 }

@@ -44,7 +44,7 @@ func TestLedger(t *testing.T) {
 		switch {
 		case row.Setting == Photographs: // Beside that on drawn images.
 			number, want := strings.HasPrefix(row.Place, "Table"), "photographs"
-			if row.Place == "Table 2" || row.Place == "Table 3" {
+			if slices.Contains([]string{"Table 2", "Table 3", "Table 5"}, row.Place) {
 				want = "photographs, 960 steps"
 			}
 			if number && (row.Preset != want || row.Data != "cars-160") ||
@@ -55,6 +55,11 @@ func TestLedger(t *testing.T) {
 			if row.Preset == "photographs" && number && row.Verdict != Undecided && row.Verdict != DifferentSetting {
 				t.Errorf("short runs decide: %+v", row)
 			}
+			if strings.HasSuffix(row.Why, "not run at length") != (row.Verdict != DifferentSetting) {
+				t.Errorf("a verdict on runs that meet no condition of trained.md does not say so: %+v", row)
+			}
+		case strings.Contains(row.Why, "at length"):
+			t.Errorf("it is about photographs: %+v", row)
 		case strings.HasPrefix(row.Place, "Table"):
 			numbers++
 			judged := row.Verdict != NotRun && row.Verdict != DifferentSetting
@@ -208,9 +213,10 @@ func TestLongestJudges(t *testing.T) {
 		return out
 	}
 	seen := make(map[Verdict]int)
-	for range 60 {
+	for repetition := range 60 {
 		var of []Runs
 		longest := 0
+		whole := repetition%2 == 0 // Else no length has all rows: it is that of all that shorter ones have that judges.
 		for i := range 4 {
 			r := Runs{Preset: fmt.Sprint(i), Setting: Photographs, Short: i == 0, Complete: map[int]bool{2: true}}
 			for _, rule := range []string{"cos/con/con", "euc/con/con"} {
@@ -223,9 +229,11 @@ func TestLongestJudges(t *testing.T) {
 					Pair: "con", Triplet: "con", Measure: report.Recall(1), Preset: r.Preset, Run: rule + r.Preset,
 					Steps: 100 << (2 * i), Value: value})
 			}
-			if of = append(of, r); r.Complete[2] {
+			if r.Complete[2] {
 				longest = i
 			}
+			r.Complete[2] = r.Complete[2] && whole
+			of = append(of, r)
 		}
 		steps := 0
 		for k := range of { // More lengths never go back to a shorter one.
@@ -253,6 +261,34 @@ func TestLongestJudges(t *testing.T) {
 	for _, v := range []Verdict{Reproduced, Contradicted, Undecided} {
 		if seen[v] < 4 {
 			t.Errorf("only %d are %s", seen[v], v)
+		}
+	}
+}
+
+// A longer training of part of a table judges it only with every number that a shorter one has, in as many seeds.
+func TestCovers(t *testing.T) {
+	t.Parallel()
+	of := func(rules string, seeds uint64) *judged {
+		var rows scores.Table
+		for _, rule := range strings.Fields(rules) {
+			for seed := range seeds {
+				rows = append(rows, scores.Row{Table: 5, Role: "CAR", Rule: rule, Seed: seed, Value: stats.Mean{Mean: 1, N: 1}})
+			}
+		}
+		n, err := NumbersOf(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &judged{known: n}
+	}
+	short := of("a/a/a b/b/b", 2)
+	for _, c := range []struct {
+		longer *judged
+		want   bool
+	}{{of("b/b/b a/a/a", 2), true}, {of("a/a/a b/b/b c/c/c", 3), true}, {of("a/a/a c/c/c", 3), false},
+		{of("a/a/a b/b/b", 1), false}, {of("", 0), false}} {
+		if c.longer.covers(short, 5) != c.want || c.longer.covers(short, 4) || c.longer.covers(of("", 0), 5) {
+			t.Errorf("%+v: want %v", c.longer.known.rows, c.want)
 		}
 	}
 }
