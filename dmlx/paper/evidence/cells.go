@@ -349,6 +349,11 @@ func (s *sum) name(text string) figures.Markup {
 
 // decision returns what a cell decides, corrected for a number of tests.
 func (c Claim) decision(cell Cell, tests int) Decision {
-	return Decision{Cell: cell.Name, Difference: cell.Test.At(level / float64(tests)), P: cell.Test.P, Tests: tests,
+	d := Decision{Cell: cell.Name, Difference: cell.Test.At(level / float64(tests)), P: cell.Test.P, Tests: tests,
 		Detectable: cell.Test.Detectable(level / float64(tests)), Bound: c.Bound}
+	if c.Bound != 0 && c.Is != Within && !math.IsNaN(d.P) {
+		above := cell.Test.Above(c.Bound)
+		d.P = 2 * min(above, 1-above)
+	}
+	return d
 }

@@ -43,7 +43,8 @@ type Entry struct {
 type Decision struct {
 	Cell figures.Markup
 	// Difference has its interval at the level of its test, which is corrected for Tests tests: the verdict rests on
-	// whether it lies beyond Bound. P is the p-value of the difference from 0, not corrected.
+	// whether it lies beyond Bound. P is the p-value of the difference from Bound, not corrected; from 0 where the entry
+	// asks whether there is none.
 	Difference stats.Interval
 	P          float64
 	Tests      int

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -208,11 +209,17 @@ func (by *judged) complete(e *Entry, table int) {
 // early leaves open what short runs decide about a recall, and says what they show.
 func (by *judged) early(e *Entry) {
 	shows := map[Verdict]figures.Markup{Contradicted: "opposite", Reproduced: "the same", InPart: "the same in part",
-		NoDifference: "no difference in either", Undecided: "cannot be told"}[e.Verdict]
-	if by.Short && shows != "" {
+		NoDifference: "no difference in either"}[e.Verdict]
+	switch {
+	case by.Short && e.Verdict == Undecided:
+		e.Why, e.OurEffect = promised.ReplaceAllString(e.Why, ""), promised.ReplaceAllString(e.OurEffect, "")
+	case by.Short && shows != "":
 		e.Verdict, e.Why = Undecided, fmt.Sprintf("%s after %d steps", shows, e.Steps)
 	}
 }
+
+// promised is how many seeds would decide a verdict. Short runs would not.
+var promised = regexp.MustCompile(`(; )?\d+ (times the )?seeds would( decide, if the differences stay)?`)
 
 // notAtLength is said of a verdict on runs that may not have stopped learning.
 const notAtLength = "not run at length"

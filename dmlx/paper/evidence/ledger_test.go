@@ -55,6 +55,9 @@ func TestLedger(t *testing.T) {
 			if row.Preset == "photographs" && number && row.Verdict != Undecided && row.Verdict != DifferentSetting {
 				t.Errorf("short runs decide: %+v", row)
 			}
+			if row.Preset == "photographs" && strings.Contains(row.Why+row.OurEffect, "seeds would") {
+				t.Errorf("more short runs would decide: %+v", row)
+			}
 			if strings.HasSuffix(row.Why, "not run at length") != (row.Verdict != DifferentSetting) {
 				t.Errorf("a verdict on runs that meet no condition of trained.md does not say so: %+v", row)
 			}
