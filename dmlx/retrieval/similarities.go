@@ -161,21 +161,21 @@ type duplicate struct{ original, copy int }
 // duplicates finds the items whose unit vector is an earlier one's.
 func duplicates(e *Embeddings) []duplicate {
 	var out []duplicate
-	seed := maphash.MakeSeed()
-	first := make(map[uint64]int, len(e.Labels))
-	unit, earlier := make([]float32, e.Dim), make([]float32, e.Dim)
-	for j := range e.Labels {
-		unitRow(e, j, unit)
-		var h maphash.Hash
-		h.SetSeed(seed)
-		_ = binary.Write(&h, binary.LittleEndian, unit) // A hash does not fail.
-		sum := h.Sum64()
-		i, seen := first[sum]
-		if !seen {
+	seed, sums := maphash.MakeSeed(), make([]uint64, len(e.Labels))
+	row := func(i int) []float32 {
+		unit := make([]float32, e.Dim)
+		unitRow(e, i, unit)
+		return unit
+	}
+	inParallel(len(sums), 256, func(i int) {
+		bits, _ := binary.Append(make([]byte, 0, 4*e.Dim), binary.LittleEndian, row(i)) // Numbers do not fail.
+		sums[i] = maphash.Bytes(seed, bits)
+	})
+	first := make(map[uint64]int, len(sums))
+	for j, sum := range sums {
+		if i, seen := first[sum]; !seen {
 			first[sum] = j
-			continue
-		}
-		if unitRow(e, i, earlier); slices.Equal(unit, earlier) {
+		} else if slices.Equal(row(i), row(j)) {
 			out = append(out, duplicate{i, j})
 		}
 	}
