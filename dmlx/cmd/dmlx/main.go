@@ -42,6 +42,7 @@ import (
 )
 
 func main() {
+	hugePages()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it.
 		signals = append(signals, syscall.SIGHUP)

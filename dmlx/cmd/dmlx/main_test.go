@@ -11,10 +11,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	hugePages() // So that benchmarks measure what users have, and other libraries beside them have it, too.
 	// A process that jobs.Spawn started, or a task of a job array.
 	if len(os.Args) > 1 && (os.Args[1] == "job" || os.Args[1] == "runs") ||
 		os.Getenv("DMLX_TEST_COMMAND") != "" { // A dmlx that a test has put on the PATH.
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	if os.Getenv("DMLX_TEST_HUGE_PAGES") != "" {
+		fmt.Print(os.Args[1:], os.Getenv("GLIBC_TUNABLES"))
+		os.Exit(0)
 	}
 	code := m.Run()
 	if err := writeBenchRecord(); err != nil {

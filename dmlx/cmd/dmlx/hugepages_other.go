@@ -1,0 +1,5 @@
+//go:build !(cgo && !noxla && linux)
+
+package main
+
+func hugePages() {}
