@@ -117,6 +117,8 @@ ratio. For a convolution, they take as many operations as it and its gradients d
 quick as its products, which are slower than PyTorch's convolutions.
 
 A smoke run is one on the Go backend; "smoke run, xla", and "smoke run" before commit db78395, is the same on XLA.
+Since commit b145db8 both sides have huge pages of memory where Linux gives them on demand
+([environment](../../../environment.md)).
 `, all[0].Backend.Name, file)
 	for i, b := range all {
 		if i == 0 || b.Machine != all[i-1].Machine {
