@@ -36,7 +36,7 @@ type Runs struct {
 	Setting       Setting
 	Scores        scores.Table // Of Tables 2 to 8 and of the densities of triplets.
 	Complete      map[int]bool // The tables of which all runs are there.
-	// Unsettled runs meet none of the conditions of trained.md, so nobody knows what a longer training would turn round:
+	// Unsettled runs do not meet the conditions of trained.md, so nobody knows what a longer training would turn round:
 	// what they decide says so. Of these, Short ones only bear on how rules begin, and decide nothing about a recall.
 	Unsettled, Short bool
 }
