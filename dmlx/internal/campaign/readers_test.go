@@ -52,6 +52,7 @@ var readers = map[string]string{
 	"dmlx/backbone/metadata.go":               piece,
 	"dmlx/backbone/pytorch.go":                "weights",
 	"dmlx/backbone/weights.go":                "weights",
+	"dmlx/cmd/dmlx/hugepages_linux.go":        system,
 	"dmlx/cmd/dmlx/internal/doctor/doctor.go": system,
 	"dmlx/cmd/dmlx/internal/files/files.go":   "arrays",
 	"dmlx/cmd/dmlx/internal/host/host.go":     system,
