@@ -146,18 +146,22 @@ func elementSize(t reflect.Type, above []reflect.Type) int {
 	return 1
 }
 
-// ParseLines reads a file of JSON lines, each into a T; what is wrong with a line is an error that names it.
+// ParseLines reads a file of JSON lines, each into a T; what is wrong with a line is an error that names it. Lines have
+// the bounds of [ParseJSON], and memory for all is taken once.
 func ParseLines[T any](raw []byte) ([]T, error) {
-	if n := bytes.Count(raw, []byte{'\n'}); n > MaxElements/4 {
-		return nil, fmt.Errorf("%d lines: want at most %d", n, MaxElements/4)
+	if len(raw) == 0 {
+		return nil, nil
 	}
-	var out []T
+	n, most := bytes.Count(raw, []byte{'\n'}), min(MaxElements/8, MaxText/max(1, int(reflect.TypeFor[T]().Size())))
+	if n > most {
+		return nil, fmt.Errorf("%d lines: want at most %d", n, most)
+	}
+	out := make([]T, 0, n+1)
 	for line := range bytes.Lines(raw) {
-		var v T
-		if err := ParseJSON(line, &v); err != nil {
-			return nil, fmt.Errorf("line %d, is damaged: %w", len(out)+1, err)
+		out = append(out, *new(T))
+		if err := ParseJSON(line, &out[len(out)-1]); err != nil {
+			return nil, fmt.Errorf("line %d, is damaged: %w", len(out), err)
 		}
-		out = append(out, v)
 	}
 	return out, nil
 }

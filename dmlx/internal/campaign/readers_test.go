@@ -384,6 +384,8 @@ var bombs = map[string][]bomb{
 		{name: "sparse result", data: []byte("{"), size: terabyte, read: inStore(someRun+"/result.json", entryOf)},
 		{name: "spec", data: []byte(`{"rates":[` + many("1,", 1<<22) + `1]}`), read: inStore(someRun+"/spec.json", entryOf)},
 		{name: "epochs", data: []byte(many("{}\n", 1<<22)), read: inStore(someRun+"/metrics.jsonl", metrics)},
+		{name: "epochs below the bound", data: []byte(many("{}\n", 1<<18) + "[]"),
+			read: inStore(someRun+"/metrics.jsonl", metrics)},
 		{name: "an epoch", data: []byte(many("[", 1<<22)), read: inStore(someRun+"/metrics.jsonl", metrics)},
 		{name: "checkpoint", data: []byte(`{"epochs":[` + many("{},", 1<<22) + `{}]}`),
 			read: inStore(someRun+"/checkpoint/state.json", checkpoint)},
