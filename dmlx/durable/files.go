@@ -146,8 +146,9 @@ func elementSize(t reflect.Type, above []reflect.Type) int {
 	return 1
 }
 
-// ParseLines reads a file of JSON lines, each into a T; what is wrong with a line is an error that names it. Lines have
-// the bounds of [ParseJSON], and memory for all is taken once.
+// ParseLines reads a file of JSON lines, each into a T by [ParseJSON], and returns an error that names the first line
+// that is wrong. It also returns an error for more than MaxElements/8 lines or 64 MiB of values, which it allocates at
+// once.
 func ParseLines[T any](raw []byte) ([]T, error) {
 	if len(raw) == 0 {
 		return nil, nil

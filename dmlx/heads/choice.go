@@ -202,8 +202,8 @@ func (s headStart) try(a *algebra, folds []fold, white []headStart) triedStart {
 	return t
 }
 
-// sideBySide calls do with each of 0…n−1, since the host's part of one and the backend's of another take less time so.
-// It panics as they do.
+// sideBySide calls do(0) to do(n−1) concurrently: the host computes for one fold while the backend multiplies for
+// another. If calls panic, it waits for all of them and panics with the error of the first.
 func sideBySide(n int, do func(k int)) {
 	var workers errgroup.Group
 	for k := range n {

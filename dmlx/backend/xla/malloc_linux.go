@@ -16,5 +16,7 @@ static void keepMemory(void) {
 import "C"
 
 // The memory that a step of XLA frees is kept for the next one. By default glibc gives blocks of that size back to the
-// system, which has to fill them with zeros for the next step: a fifth of the time of a step on a CPU.
+// system, which has to fill them with zeros for the next step: a fifth of the time of a step on a CPU. Blocks of more
+// than 64 MiB, as large networks take, are given back all the same, unless the first thread allocates them: for these
+// the dmlx command asks for huge pages.
 func init() { C.keepMemory() }

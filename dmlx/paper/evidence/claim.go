@@ -161,7 +161,7 @@ func (n *Numbers) decide(c Claim, f *Finding) {
 	if f.Verdict == Undecided || f.Verdict == InPart {
 		_, open, tests := atLeast(need, of, func(c Comparison) float64 { return c.Holds })
 		f.Open = c.decision(f.Cells[open*group], tests)
-		for times := 2; times <= mostTimes && f.Times == 0; times++ {
+		for times := 2; times <= mostTimes && f.Times == 0 && !n.short; times++ {
 			more := slices.Clone(f.Cells)
 			for i := range more {
 				more[i].Test = more[i].Test.WithRuns(float64(times))

@@ -37,14 +37,16 @@ type Entry struct {
 	Decided   Decision
 	Test, Why figures.Markup
 	Command   string // It runs it again.
+
+	unsettled bool // It rests on such runs.
 }
 
 // Decision is what a verdict rests on: of several cells the one that decides.
 type Decision struct {
 	Cell figures.Markup
 	// Difference has its interval at the level of its test, which is corrected for Tests tests: the verdict rests on
-	// whether it lies beyond Bound. P is the p-value of the difference from Bound, not corrected; from 0 where the entry
-	// asks whether there is none.
+	// whether it lies beyond Bound. P is the two-sided p-value of the difference from Bound, not corrected, or from 0
+	// where the entry claims that there is no difference.
 	Difference stats.Interval
 	P          float64
 	Tests      int
@@ -219,9 +221,9 @@ func Answers(entries []Entry, provenance string, places ...string) *figures.Answ
 	a.Notes = append(a.Notes, "A cell is a difference of two rules, direction/pair weight/triplet weight, in points. "+
 		"Beyond noise: seeds alone would show it in at most one of 40 cases. The reason is how many cells hold, and the one "+
 		"that decides or is open, with its 95 % interval over seeds (the paper's from its printed deviations), corrected "+
-		"for the number of tests of that sentence, so that a cell may contradict one about it alone and leave one about "+
-		"several open; then how many times the seeds would settle it, if the differences stay. Unfolded, each cell has its "+
-		"own interval, not corrected.")
+		"for the number of tests of that sentence, so that a cell may contradict a sentence about it alone and leave one "+
+		"about several open; then how many times the seeds would settle it, if the differences stay. Unfolded, each cell "+
+		"has its own interval, not corrected.")
 	slices.SortStableFunc(order, func(a, b *figures.Answer) int { return cmp.Compare(unjudged(a), unjudged(b)) })
 	for _, row := range order {
 		a.Statements = append(a.Statements, *row)

@@ -6,15 +6,14 @@
 // at its best one where their grids have none in common. Both differences, the paper's by its printed deviations and
 // ours by seeds, are tested by Welch's t with Holm's correction for the numbers of a table. Where we have one seed, its
 // noise is that of the data set's cells with several; where the paper prints no deviation, its sign counts. A claim is
-// a list of such differences, and says how many of them must hold; see [Decide]. It is a family of its own: what
-// contradicts a sentence about one difference may leave one open that is about several.
+// a list of such differences, and says how many of them must hold; see [Decide]. Each claim is its own family of tests:
+// a difference that contradicts a claim about it alone may leave open one about several differences.
 package evidence
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,8 +35,9 @@ type Runs struct {
 	Setting       Setting
 	Scores        scores.Table // Of Tables 2 to 8 and of the densities of triplets.
 	Complete      map[int]bool // The tables of which all runs are there.
-	// Unsettled runs do not meet the conditions of trained.md, so nobody knows what a longer training would turn round:
-	// what they decide says so. Of these, Short ones only bear on how rules begin, and decide nothing about a recall.
+	// Unsettled runs do not meet the conditions of trained.md: a longer training may reverse their order, and the reasons
+	// of their verdicts say so. Of these, Short runs show only how rules begin. They decide nothing about a recall, with
+	// any number of seeds.
 	Unsettled, Short bool
 }
 
@@ -138,17 +138,13 @@ func settingOf(p presets.Preset) Setting {
 
 // Judge returns an entry for each printed number, figure and claim, by runs of one setting, of which the last is the
 // longest, and what the tests of Tables 2 to 8 can find. No verdict mixes presets: a table is judged by the last that
-// has all runs of all its rows, or of those that shorter ones have, since its numbers are compared with its first row
-// and corrected together; a claim by the last that has all runs of it; and a figure by the verdicts of its claims. What
-// none has all of is judged by the first.
+// has all runs of all its rows, or at least all runs that the presets before it have, since its numbers are compared
+// with its first row and corrected together; a claim by the last that has all runs of it; and a figure by the verdicts
+// of its claims. What none has all of is judged by the first.
 func Judge(all []Claim, runs ...Runs) ([]Entry, []Power, error) {
-	of := make([]*judged, len(runs))
-	for i, r := range runs {
-		n, err := NumbersOf(r.Scores)
-		if err != nil {
-			return nil, nil, err
-		}
-		of[i] = &judged{r, n}
+	of, err := numbersOf(runs)
+	if err != nil {
+		return nil, nil, err
 	}
 	entries, powers := judgeTables(of)
 	printed, err := NumbersOf(scores.Printed())
@@ -158,6 +154,20 @@ func Judge(all []Claim, runs ...Runs) ([]Entry, []Power, error) {
 	claims := slice.Map(all, func(c Claim) Entry { return judgeClaim(c, printed, of) })
 	figures, err := judgeFigures(claims)
 	return slices.Concat(entries, figures, claims), powers, err
+}
+
+// numbersOf returns runs as numbers.
+func numbersOf(runs []Runs) ([]*judged, error) {
+	of := make([]*judged, len(runs))
+	for i, r := range runs {
+		n, err := NumbersOf(r.Scores)
+		if err != nil {
+			return nil, err
+		}
+		n.short = r.Short
+		of[i] = &judged{r, n}
+	}
+	return of, nil
 }
 
 // judgeTables returns an entry for each printed number, and what the tests of each table can find.
@@ -170,14 +180,12 @@ func judgeTables(of []*judged) (entries []Entry, powers []Power) {
 			}
 		}
 		numbers := by.numbers(table)
-		its, power := judge(numbers), assess(numbers, by.Preset)
+		its := judge(numbers)
 		for i := range its {
 			by.complete(&its[i], table)
 		}
-		if by.Short {
-			power.Seeds = 0
-		}
-		entries, powers = append(entries, its...), append(powers, power)
+		entries = append(entries, its...)
+		powers = append(powers, assess(numbers, by.Preset))
 	}
 	return entries, powers
 }
@@ -196,7 +204,7 @@ func (by *judged) complete(e *Entry, table int) {
 		e.Setting, e.Preset = by.Setting, by.Preset
 	}
 	by.early(e)
-	by.settle(e)
+	by.qualify(e)
 	e.Command = fmt.Sprintf("dmlx reproduce table%d %s", table, by.Flags)
 	switch {
 	case strings.HasPrefix(e.Why, "another paper's"):
@@ -210,25 +218,21 @@ func (by *judged) complete(e *Entry, table int) {
 func (by *judged) early(e *Entry) {
 	shows := map[Verdict]figures.Markup{Contradicted: "opposite", Reproduced: "the same", InPart: "the same in part",
 		NoDifference: "no difference in either"}[e.Verdict]
-	switch {
-	case by.Short && e.Verdict == Undecided:
-		e.Why, e.OurEffect = promised.ReplaceAllString(e.Why, ""), promised.ReplaceAllString(e.OurEffect, "")
-	case by.Short && shows != "":
+	if by.Short && shows != "" {
 		e.Verdict, e.Why = Undecided, fmt.Sprintf("%s after %d steps", shows, e.Steps)
 	}
 }
 
-// promised is how many seeds would decide a verdict. Short runs would not.
-var promised = regexp.MustCompile(`(; )?\d+ (times the )?seeds would( decide, if the differences stay)?`)
-
-// notAtLength is said of a verdict on runs that may not have stopped learning.
-const notAtLength = "not run at length"
-
-// settle says so where it is.
-func (by *judged) settle(e *Entry) {
+// qualify marks a verdict that rests on unsettled runs.
+func (by *judged) qualify(e *Entry) {
 	if by.Unsettled && e.Verdict != NotRun && e.Verdict != DifferentSetting {
-		e.Why = strings.TrimPrefix(e.Why+"; "+notAtLength, "; ")
+		e.notAtLength()
 	}
+}
+
+// notAtLength adds to the reason of a verdict that its runs may still have been learning.
+func (e *Entry) notAtLength() {
+	e.unsettled, e.Why = true, strings.TrimPrefix(e.Why+"; not run at length", "; ")
 }
 
 // judgeClaim returns the entry of a claim. It has the verdict on runs, or on the paper's own numbers where no run bears
@@ -272,7 +276,7 @@ func judgeClaim(c Claim, printed *Numbers, of []*judged) Entry {
 		if c.Measure == "" || c.Measure == "every recall" {
 			by.early(&e)
 		}
-		by.settle(&e)
+		by.qualify(&e)
 	}
 	return e
 }
@@ -360,8 +364,8 @@ func ofFigure(place string, what figures.Markup, command string, own []Entry) En
 	if i := slices.IndexFunc(own, func(c Entry) bool { return c.Verdict == e.Verdict }); i >= 0 {
 		e.Setting = own[i].Setting
 	}
-	if slices.ContainsFunc(own, func(c Entry) bool { return strings.HasSuffix(c.Why, notAtLength) }) {
-		e.Why += "; " + notAtLength
+	if slices.ContainsFunc(own, func(c Entry) bool { return c.unsettled }) {
+		e.notAtLength()
 	}
 	return e
 }

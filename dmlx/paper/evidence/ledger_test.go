@@ -104,6 +104,26 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// A p-value tells a difference from the bound of its claim as the interval does that stands beside it.
+func TestPValueIsOfTheBound(t *testing.T) {
+	t.Parallel()
+	test := stats.Welch(stats.Mean{Mean: 73, Std: 1, N: 3}, stats.Mean{Mean: 70, Std: 1, N: 3})
+	seen := make(map[bool]int)
+	for _, sign := range []float64{1, -1} {
+		test.Difference.Value *= sign
+		for _, bound := range []float64{-6, -1, 0, 0.1, 1, 2.5, 3, 6} {
+			d := Claim{Is: Above, Bound: bound}.decision(Cell{Test: test}, 1)
+			outside := bound < d.Difference.Low || bound > d.Difference.High
+			if seen[outside]++; outside != (d.P <= level) || bound == 0 && math.Abs(d.P-test.P) > 1e-9 {
+				t.Errorf("%+v, bound %g", d, bound)
+			}
+		}
+	}
+	if seen[true] < 4 || seen[false] < 4 {
+		t.Errorf("outside and inside: %v", seen)
+	}
+}
+
 // The sentences about a table stand once each, with the verdicts that the ledger has of them.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
@@ -198,13 +218,9 @@ func TestLongestJudges(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := func(of ...Runs) (out []Entry) {
-		var by []*judged
-		for _, r := range of {
-			n, err := NumbersOf(r.Scores)
-			if err != nil {
-				t.Fatal(err)
-			}
-			by = append(by, &judged{r, n})
+		by, err := numbersOf(of)
+		if err != nil {
+			t.Fatal(err)
 		}
 		entries, _ := judgeTables(by)
 		for _, e := range append(entries, judgeClaim(claim, printed, by)) {

@@ -24,6 +24,8 @@ type number struct {
 	heldOut float64 // Recall@1 of our runs on held-out classes, NaN without.
 	// own says that our runs are in the paper's own setting, so that values themselves are comparable.
 	own bool
+	// short says that our runs are short, so that more seeds decide nothing.
+	short bool
 	// noise is that between seeds on this data set, for numbers of a single seed.
 	noise stats.Noise
 	// first is the number that this one is compared to: the first row of its table. It is nil for that row itself.
@@ -43,7 +45,7 @@ func (of *judged) numbers(table int) []*number {
 	out := make([]*number, len(printed))
 	known := make(map[scores.Row]*number)
 	for i, p := range printed {
-		n := &number{printed: p, own: of.Setting == PapersOwn, ours: scores.Missing(), heldOut: math.NaN()}
+		n := &number{printed: p, own: of.Setting == PapersOwn, short: of.Short, ours: scores.Missing(), heldOut: math.NaN()}
 		out[i], known[identity(p)] = n, n
 		cell := ours.Where(func(r scores.Row) bool { return r.Role == p.Data && sameRow(r, p, ours, printed) })
 		switch {
@@ -63,17 +65,16 @@ func (of *judged) numbers(table int) []*number {
 		}
 	}
 	for _, n := range out {
-		if b := known[identity(firstRow(n.printed))]; b != n && n.missing == "" {
-			n.first = b
+		b := known[identity(firstRow(n.printed))]
+		if b == n || n.missing != "" {
+			continue
+		}
+		if n.first = b; of.Unsettled && n.printed.Measure != report.Recall(1) {
+			n.apart = "the protocol of these runs reads off Recall@1 alone"
 		}
 	}
 	if table > 5 && of.Setting != PapersOwn {
 		atBest(out)
-	}
-	for _, n := range out { // Their protocol reads off Recall@1.
-		if of.Unsettled && n.first != nil && n.printed.Measure != report.Recall(1) {
-			n.apart = "the protocol of these runs reads off Recall@1 alone"
-		}
 	}
 	if table > 5 && of.Setting == Photographs { // The paper's first row collapses at its highest rate, ours does not.
 		for _, n := range out {
@@ -320,7 +321,7 @@ func (n *number) why(v Verdict, t tested, tests int) figures.Markup {
 	if !t.inPaper {
 		out, seeds = "the paper has no difference, ours is not shown to be none", stats.Seeds(Margin, n.std(), level)
 	}
-	if seeds > 0 {
+	if seeds > 0 && !n.short {
 		out += fmt.Sprintf("; %d seeds would", seeds)
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 // Numbers are the numbers on which entries are judged: the paper's, or those of runs.
 type Numbers struct {
 	measured bool
+	short    bool                        // They are of short runs.
 	rows     scores.Table                // A row for each number, with the mean over seeds.
 	of       map[scores.Row]scores.Table // By [key], a row for each seed.
 	means    map[scores.Row]stats.Mean

@@ -69,7 +69,7 @@ func assess(numbers []*number, preset string) Power {
 			p.PaperOpen++
 		case v == Undecided:
 			p.OursOpen++
-			if s := stats.Seeds(d, n.std(), first); s > 0 {
+			if s := stats.Seeds(d, n.std(), first); s > 0 && !n.short {
 				seeds = append(seeds, float64(s))
 			}
 		}
