@@ -51,10 +51,6 @@ func (c *Choice) String() string {
 	return fmt.Sprintf("backend %s (%s%s): %s", c.Name, device, simd, c.Why)
 }
 
-// SIMDToolchain is the newest Go with which the Go backend compiles with SIMD: Go 1.27 changed simd/archsimd, and
-// gomlx/compute has not followed.
-const SIMDToolchain = "go1.26.8"
-
 // AutoInstall turns go-xla's download of PJRT plugins on or off. Package xla sets it if XLA is linked.
 var AutoInstall func(on bool)
 

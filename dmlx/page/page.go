@@ -117,6 +117,15 @@ func assemble(files fs.FS, program, support []byte) (*Page, error) {
 	return p, nil
 }
 
+// WithoutProgram returns the page for a document around it that answers its requests; see package frame.
+func WithoutProgram() (*Page, error) {
+	p, err := assemble(web, nil, nil)
+	if err == nil {
+		p.Files["main.wasm.gz"], p.Files["worker.js"] = nil, nil
+	}
+	return p, err
+}
+
 // Write writes the page's files into a folder, which it makes if it is not there. Other files of the folder stay.
 func (p *Page) Write(dir string) error {
 	for name, data := range p.Files {

@@ -236,7 +236,7 @@ func startLab(t *testing.T, root, store, notebook string) (url string) {
 	out, _ := doctor.Output() // It fails if anything is missing, but still prints its report.
 	var state struct{ Lab struct{ Ready bool } }
 	if json.Unmarshal(out, &state) != nil || !state.Lab.Ready {
-		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
+		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx/lab sets it up, after which this test runs")
 	}
 	cmd := exec.Command(program, "lab", "--no-browser", "--preset", "smoke", "--store", store, notebook)
 	cmd.Dir = root

@@ -13,7 +13,7 @@ import (
 	"github.com/janpfeifer/gonb/gonbui/comms"
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 
-	"github.com/gradient-surgery/dml/dmlx/page"
+	"github.com/gradient-surgery/dml/dmlx/page/frame"
 	"github.com/gradient-surgery/dml/figures"
 	"github.com/gradient-surgery/dml/notebooks/nb"
 )
@@ -22,12 +22,12 @@ import (
 type panel struct {
 	title  string
 	state  string // What the page shows, as in its address behind the #.
-	answer func(method string, args []byte, arrays map[string][]byte) (page.Object, error)
+	answer func(method string, args []byte, arrays map[string][]byte) (frame.Object, error)
 	still  func(state string) (*figures.Figure, error) // Draws what stays when the page ends.
 }
 
 // message is one of the browser's: a beat, which a page sends every second while it is there; the page's state; what
-// it says of a training; the wish to end; or a request for [page.Reply].
+// it says of a training; the wish to end; or a request for [frame.Reply].
 type message struct {
 	Beat, End   bool
 	Hidden      bool // Set while the page is in a hidden tab, whose browser lets it send a message a minute.
@@ -133,7 +133,7 @@ func (p panel) follow(ctx context.Context, l link, id string, listen func()) err
 	if os.Getenv(headlessEnv) != "" {
 		return end(noBrowser)
 	}
-	frame, err := page.Frame(state)
+	page, err := frame.HTML(state)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (p panel) follow(ctx context.Context, l link, id string, listen func()) err
 		`data-lm-suppress-shortcuts="true">`+
 		`<iframe title="%s" data-page="%s" style="width:100%%;height:600px;border:0"></iframe>`+
 		`<button type="button" title="End the cell's program. Its pictures stay.">End</button>`+
-		`<div class="asleep" hidden>%s</div></div><script>(%s)(%q, %q)</script>`, id, p.title, html.EscapeString(frame),
+		`<div class="asleep" hidden>%s</div></div><script>(%s)(%q, %q)</script>`, id, p.title, html.EscapeString(page),
 		asleep, kernelJS, id, os.Getenv(protocol.GONB_JUPYTER_KERNEL_ID_ENV)))
 	listen()
 	silence := time.NewTimer(helloWait)
@@ -180,7 +180,7 @@ func (p panel) follow(ctx context.Context, l link, id string, listen func()) err
 			case m.Said != "":
 				said = m.Said
 			default:
-				l.send(page.Reply(m.text, p.answer))
+				l.send(frame.Reply(m.text, p.answer))
 				silence.Reset(beatWait) // The answer may have taken longer.
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
-	"github.com/gradient-surgery/dml/dmlx/page"
+	"github.com/gradient-surgery/dml/dmlx/page/frame"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -40,13 +40,13 @@ func TestPanelKnowsOwnParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := ""
-	for _, x := range about["triplets"].([]page.Object) {
+	for _, x := range about["triplets"].([]frame.Object) {
 		names += " " + x["name"].(string)
 	}
 	if names != " con cos cir hinge" {
 		t.Errorf("triplet weights%s", names)
 	}
-	ask := func(method, args string) page.Object {
+	ask := func(method, args string) frame.Object {
 		t.Helper()
 		out, err := p.answer(method, []byte(args), nil)
 		if err != nil {
@@ -106,7 +106,7 @@ func TestStill(t *testing.T) {
 	// The user's own batch.
 	own := dissect.Sample(3, 2, 5, 1, 1)
 	p := rulePanel(t, Panel{Rule: mine, Batch: own})
-	if about, err := p.answer("describe", nil, nil); err != nil || about["batch"].(page.Object)["n"] != 6 {
+	if about, err := p.answer("describe", nil, nil); err != nil || about["batch"].(frame.Object)["n"] != 6 {
 		t.Errorf("%v, %v", about["batch"], err)
 	}
 }
@@ -122,7 +122,7 @@ func TestPanelOfOwnLoss(t *testing.T) {
 		t.Error(p.state)
 	}
 	about, err := p.answer("describe", nil, nil)
-	if err != nil || about["losses"].([]page.Object)[0]["name"] != "pairs" {
+	if err != nil || about["losses"].([]frame.Object)[0]["name"] != "pairs" {
 		t.Errorf("%v", err)
 	}
 	r, err := p.answer("compute", []byte(`{"loss": {"name": "pairs", "parameters": {}}, `+

@@ -19,7 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
-	"github.com/gradient-surgery/dml/dmlx/page"
+	"github.com/gradient-surgery/dml/dmlx/page/frame"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -50,7 +50,7 @@ func (p Panel) Run(ctx context.Context) error {
 }
 
 func (p Panel) panel() (panel, error) {
-	e, err := page.NewEngine(p.Rule)
+	e, err := frame.NewEngine(p.Rule)
 	if err != nil {
 		return panel{}, err
 	}
@@ -72,14 +72,14 @@ func (p Panel) panel() (panel, error) {
 	if state += "&a=" + escaped(a); p.Beside != "" {
 		state += "&b=" + escaped(p.Beside)
 	}
-	answer := func(method string, args []byte, arrays map[string][]byte) (page.Object, error) {
+	answer := func(method string, args []byte, arrays map[string][]byte) (frame.Object, error) {
 		out, err := e.Answer(method, args, arrays)
 		if method == "describe" && err == nil && p.Batch.N > 0 {
 			labels := make([]int32, len(p.Batch.Labels))
 			for i, l := range p.Batch.Labels {
 				labels[i] = int32(l)
 			}
-			out["batch"] = page.Object{"embeddings": p.Batch.Values, "labels": labels, "n": p.Batch.N, "dim": p.Batch.Dim}
+			out["batch"] = frame.Object{"embeddings": p.Batch.Values, "labels": labels, "n": p.Batch.N, "dim": p.Batch.Dim}
 		}
 		return out, err
 	}

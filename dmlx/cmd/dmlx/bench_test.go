@@ -22,7 +22,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
@@ -128,7 +128,7 @@ func writeBenchRecord() error {
 	if err != nil {
 		return err
 	}
-	a := cli.New(context.Background(), file, io.Discard)
+	a := app.New(context.Background(), file, io.Discard)
 	a.JSON = true
 	err = a.Print(map[string]any{
 		"backend": choice, "cores": runtime.NumCPU(), "go": runtime.Version(),
@@ -139,8 +139,8 @@ func writeBenchRecord() error {
 }
 
 // quietApp returns a command whose output is lost.
-func quietApp(store string) *cli.App {
-	a := cli.New(context.Background(), io.Discard, io.Discard)
+func quietApp(store string) *app.App {
+	a := app.New(context.Background(), io.Discard, io.Discard)
 	a.StoreDir = store
 	return a
 }
@@ -290,7 +290,7 @@ nb.Show(nb.Must(figures.TripletDiagram(figures.Diagram{Field: figures.Field{Titl
 )
 
 func (s *session) cell(ctx context.Context) error {
-	l, err := notebook.Lab(quietApp(os.TempDir()))
+	l, err := notebook.Lab(quietApp(os.TempDir()).Console)
 	if err != nil {
 		return err
 	}

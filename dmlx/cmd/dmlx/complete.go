@@ -10,6 +10,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
@@ -21,7 +22,7 @@ import (
 
 // completeFlags completes the values of flags, which mean the same in all commands, and the arguments of commands. What
 // does not begin as typed is left out by the shells.
-func completeFlags(root *cobra.Command, a *cli.App) {
+func completeFlags(root *cobra.Command, a *app.App) {
 	oneOf := func(names ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
 	}

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
 )
 
-func newDoctor(a *cli.App) *cobra.Command {
+func newDoctor(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the backend that computes here, versions and folders, and what is missing",
@@ -20,7 +20,7 @@ Python, JupyterLab, and the folders of the cache and the runs. The last lines na
 		Example: "  dmlx doctor\n  dmlx doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, _ := notebook.Lab(a) // Nil if cells could not be compiled here.
+			l, _ := notebook.Lab(a.Console) // Nil if cells could not be compiled here.
 			r := doctor.Examine(cmd.Context(), a.StorePath(), l)
 			if err := a.Print(r, strings.TrimRight(r.Text(), "\n")); err != nil {
 				return err

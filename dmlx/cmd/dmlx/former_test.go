@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 )
 
 // What is gone says in one line what stands in its place, and is nowhere else.
 func TestFormer(t *testing.T) {
 	t.Setenv("DMLX_STORE", t.TempDir())
-	root := newRoot(cli.New(context.Background(), io.Discard, io.Discard))
+	root := newRoot(app.New(context.Background(), io.Discard, io.Discard))
 	for path, instead := range formerCommands {
 		words := strings.Fields(path)
 		if cmd, _, err := root.Find(words); err != nil || !cmd.Hidden {

@@ -21,12 +21,12 @@ func TestHugePages(t *testing.T) {
 	for set, want := range map[string]string{"": want, "glibc.malloc.arena_max=4": "glibc.malloc.arena_max=4"} {
 		c := exec.Command(os.Args[0], "a b", "--c")
 		for _, v := range append(os.Environ(), "DMLX_TEST_HUGE_PAGES=1") {
-			if !strings.HasPrefix(v, tunables+"=") {
+			if !strings.HasPrefix(v, "GLIBC_TUNABLES=") {
 				c.Env = append(c.Env, v)
 			}
 		}
 		if set != "" {
-			c.Env = append(c.Env, tunables+"="+set)
+			c.Env = append(c.Env, "GLIBC_TUNABLES="+set)
 		}
 		if out, err := c.CombinedOutput(); err != nil || string(out) != "[a b --c]"+want {
 			t.Errorf("with %q: %q, %v", set, out, err)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
@@ -170,7 +170,7 @@ func checkJSON(args []string, code int, stdout string, all bool) error {
 	if err := json.Unmarshal([]byte(stdout), &object); err != nil {
 		return fmt.Errorf("not one object: %w", err)
 	}
-	cmd, _, err := newRoot(cli.New(context.Background(), io.Discard, io.Discard)).Find(args)
+	cmd, _, err := newRoot(app.New(context.Background(), io.Discard, io.Discard)).Find(args)
 	if err != nil {
 		cmd = &cobra.Command{Use: "dmlx"}
 	}
@@ -268,7 +268,7 @@ func TestJSONOfEachCommand(t *testing.T) {
 			visit(below)
 		}
 	}
-	visit(newRoot(cli.New(context.Background(), io.Discard, io.Discard)))
+	visit(newRoot(app.New(context.Background(), io.Discard, io.Discard)))
 	if text := jsonHelp(); strings.Contains(text, "`") || !strings.Contains(text, "dmlx runs list") {
 		t.Error("the help is not the page as text")
 	}

@@ -1,7 +1,7 @@
 // Command dmlx trains networks for retrieval, reproduces the paper's tables and opens the notebooks of this repository.
 //
-//	go run ./dmlx/cmd/dmlx lab
 //	go run ./dmlx/cmd/dmlx doctor
+//	go run ./dmlx/cmd/dmlx train --data minicar --rule cos-orth/lin-ms/cir
 //	go run ./dmlx/cmd/dmlx help
 //
 // Results go to standard output, with --json as one object, which "dmlx help json" describes. Everything else goes to
@@ -16,120 +16,38 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/data"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embedding"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/gradients"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/training"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
 
-func main() {
-	hugePages()
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it.
-		signals = append(signals, syscall.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, func() {
-		stop()                             // From then on an interrupt has its default effect.
-		time.Sleep(250 * time.Millisecond) // Most commands end before it.
-		fmt.Fprintln(os.Stderr, "\ndmlx: stops after the step at hand; a second interrupt ends it at once")
-	})
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { cli.Main(run) }
 
 // run runs the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := cli.New(ctx, stdout, stderr)
-	out := &checkedWriter{Writer: a.Stdout}
-	a.Stdout = out
-	root := newRoot(a)
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	a.Line.End()
-	if err == nil || errors.Is(err, training.ErrElsewhere) {
-		err = out.err
-	}
-	if err == nil {
-		return 0
-	}
-	f := failureOf(ctx, err)
-	a.Logf("dmlx: %s", f.Message)
-	if wantsJSON(args) && out.written == 0 { // Else the result has been printed, and an error follows from it.
-		a.JSON = true
-		if err := a.Print(map[string]failure{"error": f}, ""); err != nil {
-			return exitFailed
-		}
-	}
-	return f.ExitCode
-}
-
-// failure is the JSON of an error.
-type failure struct {
-	Message  string `json:"message"`
-	Kind     string `json:"kind"` // usage, failed or stopped.
-	ExitCode int    `json:"exit_code"`
-}
-
-func failureOf(ctx context.Context, err error) failure {
-	switch {
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return failure{stopped(err), "stopped", exitInterrupted}
-	case cli.IsUsage(err):
-		return failure{text.OneLine(err.Error()) + suggestion(err), "usage", exitUsage}
-	}
-	return failure{text.OneLine(err.Error()), "failed", exitFailed}
-}
-
-// wantsJSON tells whether a command line has --json. It may be one that cannot be read as a whole.
-func wantsJSON(args []string) (wants bool) {
-	for _, arg := range args {
-		switch arg {
-		case "--":
-			return wants
-		case "--json", "--json=true":
-			wants = true
-		case "--json=false":
-			wants = false
-		}
-	}
-	return wants
-}
-
-// stopped returns the message of an interrupted command, with the text of its error where it says more.
-func stopped(err error) string {
-	message := strings.TrimSuffix(strings.TrimSuffix(text.OneLine(err.Error()), context.Canceled.Error()), ": ")
-	switch {
-	case message == "":
-		return "stopped"
-	case strings.Contains(message, "stopped"):
-		return message
-	}
-	return "stopped: " + message
+	a := app.New(ctx, stdout, stderr)
+	return a.Run(ctx, newRoot(a), args)
 }
 
 const platform = runtime.GOOS + "/" + runtime.GOARCH
 
 // newRoot returns the command tree.
-func newRoot(a *cli.App) *cobra.Command {
+func newRoot(a *app.App) *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:   "dmlx",
@@ -142,12 +60,8 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		Example: "  dmlx doctor\n" +
 			"  dmlx train --data minicar --rule cos-orth/lin-ms/cir\n" +
 			"  dmlx reproduce table2 --cached-only",
-		SilenceErrors: true, // run prints them, on one line.
-		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return checkRequired(cmd)
-		},
+		Args:              cobra.NoArgs,
+		PersistentPreRunE: cli.CheckRequired,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				v, simd := buildinfo.Get().String(), map[bool]string{true: "with", false: "without"}[backend.SIMD]
@@ -169,9 +83,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 			return root.RunE(root, nil)
 		}})
 	root.SetFlagErrorFunc(flagError)
-	root.SetOut(a.Stdout)
-	root.SetErr(a.Stderr)
-	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print the result as one JSON object")
+	a.AddJSON(root.PersistentFlags())
 	root.AddCommand(
 		training.NewTrain(a),
 		training.NewReproduce(a),
@@ -184,8 +96,8 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		embedding.NewWeights(a),
 		gradients.NewDissect(a),
 		gradients.NewRule(a),
-		notebook.NewLab(a),
-		notebook.NewPage(a),
+		notebook.NewLab(a.Console, a.NotebookPreset),
+		notebook.NewPage(a.Console),
 		newDoctor(a),
 		training.NewJob(a),
 	)

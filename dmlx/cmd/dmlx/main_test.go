@@ -8,10 +8,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+)
+
+// The exit codes.
+const (
+	exitFailed      = cli.ExitFailed
+	exitUsage       = cli.ExitUsage
+	exitInterrupted = cli.ExitInterrupted
 )
 
 func TestMain(m *testing.M) {
-	hugePages() // So that benchmarks measure what users have, and other libraries beside them have it, too.
+	cli.HugePages() // So that benchmarks measure what users have, and other libraries beside them have it, too.
 	// A process that jobs.Spawn started, or a task of a job array.
 	if len(os.Args) > 1 && (os.Args[1] == "job" || os.Args[1] == "runs") ||
 		os.Getenv("DMLX_TEST_COMMAND") != "" { // A dmlx that a test has put on the PATH.
@@ -34,7 +43,7 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	code = run(t.Context(), args, &out, &err)
-	if wantsJSON(args) && out.Len() > 0 {
+	if cli.WantsJSON(args) && out.Len() > 0 {
 		if err := checkJSON(args, code, out.String(), false); err != nil {
 			t.Errorf("dmlx %s: %v", args, err)
 		}
@@ -50,18 +59,6 @@ func TestErrorsAreOneLine(t *testing.T) {
 		code, stdout, stderr := invoke(t, args...)
 		if code != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("dmlx %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
-		}
-	}
-}
-
-func TestStopped(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ before, want string }{
-		{"", "stopped"}, {"CUB: ", "stopped: CUB"}, {"datasets: SOP: stopped; the same command goes on: ",
-			"datasets: SOP: stopped; the same command goes on"},
-	} {
-		if got := stopped(fmt.Errorf("%s%w", c.before, context.Canceled)); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }

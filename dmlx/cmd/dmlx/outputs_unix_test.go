@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 )
 
 // Every flag for a file to write refuses a folder, a pipe, a link and an input, and leaves what is there. A flag whose
@@ -63,7 +63,7 @@ func TestOutputs(t *testing.T) {
 			walk(below)
 		}
 	}
-	walk(newRoot(cli.New(t.Context(), io.Discard, io.Discard)))
+	walk(newRoot(app.New(t.Context(), io.Discard, io.Discard)))
 	t.Chdir(dir)
 	for name, c := range commands {
 		for out, want := range map[string]string{"pipe": "a pipe or a device", "link": "a link to ", "folder": "is a folder",

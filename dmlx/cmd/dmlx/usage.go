@@ -3,36 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
-
-// The exit codes of the command, except 0.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 130 // As a shell reports an interrupt.
-)
-
-// checkRequired checks them, as cobra does later, whose error would count as a failure.
-func checkRequired(cmd *cobra.Command) error {
-	err := cmd.ValidateRequiredFlags()
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && f.Value.String() == "" && err == nil {
-			err = fmt.Errorf("--%s is empty: want %s", f.Name, f.Usage)
-		}
-	})
-	return cli.Usage(err)
-}
 
 // strict turns cobra's errors about the arguments of a command and its subcommands into errors of the command line. An
 // unknown command gets a suggestion.
@@ -65,39 +44,20 @@ func strict(cmd *cobra.Command) {
 	}
 }
 
-// numbers says what a flag of a type wants, instead of the text of package strconv.
-var numbers = map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a time, as in 30s or 2h",
-	"float64Slice": "numbers, as in 0.1,0.3"}
-
-// flagError is the error of a command line whose flags cannot be read. An unknown flag gets a suggestion.
+// flagError is [cli.FlagError], which also knows former flags and the keys of --set.
 func flagError(cmd *cobra.Command, err error) error {
-	if bad, is := errors.AsType[*pflag.InvalidValueError](err); is && numbers[bad.GetFlag().Value.Type()] != "" {
-		flag := bad.GetFlag()
-		return cli.Usagef("--%s %q: want %s", flag.Name, bad.GetValue(), numbers[flag.Value.Type()])
-	}
 	unknown, is := errors.AsType[*pflag.NotExistError](err)
-	if !is {
-		return cli.Usage(err)
+	if !is || cmd.Flags().Lookup("set") == nil { // A command that trains has it.
+		return cli.FlagError(cmd, err)
 	}
 	name := unknown.GetSpecifiedName()
-	// A command that trains has --set.
-	if instead := formerFlags[name]; instead != "" && cmd.Flags().Lookup("set") != nil {
+	if instead := formerFlags[name]; instead != "" {
 		return cli.Usagef("--%s is gone: %s", name, instead)
 	}
-	key := strings.ReplaceAll(name, "-", "_")
-	if cmd.Flags().Lookup("set") != nil && slices.Contains(presets.Keys(), key) {
+	if key := strings.ReplaceAll(name, "-", "_"); slices.Contains(presets.Keys(), key) {
 		return cli.Usagef("%w: want --set %s=…", err, key)
 	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, f.Name)
-		}
-	})
-	if near := errs.Nearest(name, names); near != "" {
-		return cli.Usagef("%w; did you mean --%s?", err, near)
-	}
-	return cli.Usagef("%w; %s --help lists them", err, cmd.CommandPath())
+	return cli.FlagError(cmd, err)
 }
 
 // groups are the groups of flags in the help of train and reproduce. Other flags stand behind them.
@@ -154,31 +114,4 @@ func init() { cobra.AddTemplateFunc("usages", usages) }
 func groupFlags(root *cobra.Command) {
 	template := strings.ReplaceAll(root.UsageTemplate(), ".LocalFlags.FlagUsages", "usages .LocalFlags")
 	root.SetUsageTemplate(strings.ReplaceAll(template, ".InheritedFlags.FlagUsages", "usages .InheritedFlags"))
-}
-
-// suggestion returns "; did you mean NAME?" if an error is about the name of a data set and another one is near. The
-// other packages' errors say so themselves.
-func suggestion(err error) string {
-	if unknown, is := errors.AsType[*datasets.NameError](err); is {
-		if near := errs.Nearest(unknown.Name, unknown.Names); near != "" {
-			return "; did you mean " + near + "?"
-		}
-	}
-	return ""
-}
-
-// checkedWriter keeps the error of a failed write, since cobra does not report that its help was lost.
-type checkedWriter struct {
-	io.Writer
-	written int   // Bytes.
-	err     error // The first one.
-}
-
-func (w *checkedWriter) Write(p []byte) (int, error) {
-	n, err := w.Writer.Write(p)
-	w.written += n
-	if w.err == nil {
-		w.err = err
-	}
-	return n, err
 }

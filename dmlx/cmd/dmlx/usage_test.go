@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 )
 
@@ -29,7 +30,7 @@ func TestNumbersOfFlags(t *testing.T) {
 	walk = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			err := f.Value.Set("1.5.x")
-			if kind := f.Value.Type(); numbers[kind] == "" && err != nil && strings.Contains(err.Error(), "strconv") {
+			if kind := f.Value.Type(); cli.Numbers[kind] == "" && err != nil && strings.Contains(err.Error(), "strconv") {
 				t.Errorf("%s --%s is of type %s: %v", cmd.CommandPath(), f.Name, kind, err)
 			} else if err == nil && !slices.Contains(known, kind) {
 				t.Errorf("%s --%s is of type %s and takes any text", cmd.CommandPath(), f.Name, kind)
@@ -39,7 +40,7 @@ func TestNumbersOfFlags(t *testing.T) {
 			walk(below)
 		}
 	}
-	walk(newRoot(cli.New(t.Context(), io.Discard, io.Discard)))
+	walk(newRoot(app.New(t.Context(), io.Discard, io.Discard)))
 }
 
 // A command that reads the store makes none, and one that is named must be there.
@@ -144,7 +145,10 @@ func TestErrorsAsJSON(t *testing.T) {
 		{exitFailed, "failed", []string{"runs", "show", "0123", "--json=true"}},
 	} {
 		code, stdout, stderr := invoke(t, c.args...)
-		var v map[string]failure
+		var v map[string]struct {
+			Message, Kind string
+			ExitCode      int `json:"exit_code"`
+		}
 		if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != c.code || len(v) != 1 {
 			t.Fatalf("dmlx %s: code %d, %v, %q", c.args, code, err, stdout)
 		}
@@ -194,7 +198,7 @@ func TestStoppedCommands(t *testing.T) {
 func TestBackendOnce(t *testing.T) {
 	t.Setenv("GOMLX_BACKEND", "go")
 	var stderr bytes.Buffer
-	a := cli.New(t.Context(), io.Discard, &stderr)
+	a := app.New(t.Context(), io.Discard, &stderr)
 	first, err := a.Backend()
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +242,7 @@ func TestFullDisk(t *testing.T) {
 // Each command's help has an example, which its flags accept, and prints no empty defaults.
 func TestExamples(t *testing.T) {
 	newTree := func() *cobra.Command {
-		return newRoot(cli.New(context.Background(), io.Discard, io.Discard))
+		return newRoot(app.New(context.Background(), io.Discard, io.Discard))
 	}
 	word := regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`) // Of a shell.
 	var check func(*cobra.Command)

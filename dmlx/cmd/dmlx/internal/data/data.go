@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 )
 
 // NewData lists, downloads and checks data sets.
-func NewData(a *cli.App) *cobra.Command {
+func NewData(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
 		Short: "List and check the paper's data sets: CUB, CAR, SOP, In-shop",
@@ -74,7 +74,7 @@ func dataText(l *datasets.Listing) string {
 	return fmt.Sprintf("%s in %s\n%s", l.Name, l.Root, text.Right(rows...))
 }
 
-func listData(a *cli.App, root string) error {
+func listData(a *app.App, root string) error {
 	type set struct {
 		datasets.Source
 		Root     string                `json:"root,omitempty"`
@@ -118,7 +118,7 @@ func listData(a *cli.App, root string) error {
 	return a.Print(map[string]any{"sets": sets}, text.Table(rows...))
 }
 
-func verifyData(a *cli.App, cmd *cobra.Command, name, root string) error {
+func verifyData(a *app.App, cmd *cobra.Command, name, root string) error {
 	l, err := datasets.List(name, root)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ import (
 func BuildWithSIMD() string {
 	command := "GOEXPERIMENT=simd go install "
 	if version.Compare(runtime.Version(), "go1.27") >= 0 {
-		command = "GOTOOLCHAIN=" + backend.SIMDToolchain + " " + command
+		command = "GOTOOLCHAIN=" + lab.SIMDToolchain + " " + command
 	}
 	if built := buildinfo.Get(); built.Sum != "" {
 		return fmt.Sprintf("%s%s/dmlx/cmd/dmlx@%s", command, buildinfo.Module, built.Version)
@@ -102,7 +102,7 @@ func Examine(ctx context.Context, store string, l *lab.Lab) *Report {
 		s := l.Status(ctx)
 		r.Lab = &s
 		if !s.Ready {
-			command := "go run ./dmlx/cmd/dmlx lab"
+			command := "go run ./dmlx/cmd/dmlx/lab"
 			if l.Folder != "" { // Outside a checkout.
 				command = "dmlx lab"
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
@@ -19,7 +20,7 @@ import (
 )
 
 // NewEmbed embeds the images of a folder.
-func NewEmbed(a *cli.App) *cobra.Command {
+func NewEmbed(a *app.App) *cobra.Command {
 	var arch, weights, images, features, out, names, labels string
 	var resize, crop, devices int
 	var skipBad bool
@@ -134,7 +135,7 @@ To search F.npy by a folder of photographs, embed it, too, to Q.npy. In Python, 
 		"a ResNet)")
 	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the metadata's, else 32 for small, "+
 		"224 for a ResNet)")
-	cli.AddDevices(f, &devices)
+	app.AddDevices(f, &devices)
 	cli.Require(cmd, "weights", "out")
 	return cmd
 }

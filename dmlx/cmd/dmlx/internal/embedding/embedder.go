@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/embed"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
@@ -35,7 +36,7 @@ const (
 // of each image why it cannot be read, or nil, and the [datasets.Raster].Warning. The rows are divided among the
 // trainer's devices. Unless skip is set, nothing is embedded after the first image that cannot be read, but all others
 // are still tried.
-func embedFiles(ctx context.Context, a *cli.App, net *embed.Network, on *train.Trainer, paths []string, skip bool) (
+func embedFiles(ctx context.Context, a *app.App, net *embed.Network, on *train.Trainer, paths []string, skip bool) (
 	values []float32, damaged []error, warnings []string, err error) {
 	devices, err := mesh.New(on.DeviceCount())
 	if err != nil {
@@ -108,7 +109,7 @@ func embedFiles(ctx context.Context, a *cli.App, net *embed.Network, on *train.T
 }
 
 // source says which network a command embeds by.
-func source(a *cli.App, arch, weights, features string) (embed.Source, error) {
+func source(a *app.App, arch, weights, features string) (embed.Source, error) {
 	s := embed.Source{Weights: weights, Arch: arch, Features: features == "gap"}
 	if features != "gap" && features != "embedding" {
 		return s, cli.Usagef("--features %q: want gap or embedding", features)
@@ -123,7 +124,7 @@ func source(a *cli.App, arch, weights, features string) (embed.Source, error) {
 }
 
 // openNetwork reads the network that a command embeds by. Close it after use.
-func openNetwork(a *cli.App, arch, weights, features string) (*embed.Network, error) {
+func openNetwork(a *app.App, arch, weights, features string) (*embed.Network, error) {
 	s, err := source(a, arch, weights, features)
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func openNetwork(a *cli.App, arch, weights, features string) (*embed.Network, er
 }
 
 // listImages lists the images of a folder, and says which are left out.
-func listImages(a *cli.App, dir string) (*datasets.ImageList, error) {
+func listImages(a *app.App, dir string) (*datasets.ImageList, error) {
 	list, err := datasets.ListImages(dir)
 	if errors.As(err, new(*fs.PathError)) {
 		return nil, fmt.Errorf("%w: want a folder of JPEG and PNG files", err)
@@ -154,7 +155,7 @@ func listImages(a *cli.App, dir string) (*datasets.ImageList, error) {
 }
 
 // embedFolder embeds the images of a list, and takes damaged ones off it; skipped is how many these are.
-func embedFolder(ctx context.Context, a *cli.App, net *embed.Network, list *datasets.ImageList, devices int,
+func embedFolder(ctx context.Context, a *app.App, net *embed.Network, list *datasets.ImageList, devices int,
 	skip bool) (values []float32, skipped int, err error) {
 	on, err := a.BackendOn(devices, false)
 	if err != nil {
@@ -173,7 +174,7 @@ func embedFolder(ctx context.Context, a *cli.App, net *embed.Network, list *data
 }
 
 // leaveOut takes damaged images off a list, says so, and counts them; without skip they are an error.
-func leaveOut(a *cli.App, l *datasets.ImageList, damaged []error, skip bool) (n int, err error) {
+func leaveOut(a *app.App, l *datasets.ImageList, damaged []error, skip bool) (n int, err error) {
 	const most = 100
 	var texts, paths []string
 	var labels []int64

@@ -7,13 +7,14 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/dmlx/weights"
 )
 
 // newWeightsInfo describes the network of an ONNX file.
-func newWeightsInfo(a *cli.App) *cobra.Command {
+func newWeightsInfo(a *app.App) *cobra.Command {
 	var options train.Options
 	var size int
 	cmd := &cobra.Command{

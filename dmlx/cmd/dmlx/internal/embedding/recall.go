@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
@@ -22,7 +23,7 @@ import (
 )
 
 // NewRecall measures the retrieval of embeddings in files.
-func NewRecall(a *cli.App) *cobra.Command {
+func NewRecall(a *app.App) *cobra.Command {
 	var embeddings, labels, galleryEmbeddings, galleryLabels, names, k, rates, curve string
 	var leaveOut bool
 	var by matching
@@ -76,7 +77,7 @@ for all classes, with the deviation over classes and the worst of them. --curve 
 			case galleryEmbeddings != "":
 				paths, of = append(paths, galleryEmbeddings), append(of, listed(galleryLabels))
 			}
-			err = cmp.Or(cli.CheckOut(append(paths, slices.Concat(of...)...), curve), cli.CheckPicture("curve", curve))
+			err = cmp.Or(cli.CheckOut(append(paths, slices.Concat(of...)...), curve), app.CheckPicture("curve", curve))
 			if err != nil {
 				return err
 			}
@@ -188,7 +189,7 @@ for all classes, with the deviation over classes and the worst of them. --curve 
 	f.StringVar(&galleryLabels, "gallery-labels", "", "labels of the gallery [M], as --labels")
 	f.BoolVar(&leaveOut, "leave-out-queries", false, "leave rows out of the gallery that are queries, with the same label")
 	f.StringVar(&k, "k", "1,2,4,8", "the K of Recall@K, as in 1-4 or 1,2,4,8; by default those up to the gallery's size")
-	cli.AddDevices(f, &devices)
+	app.AddDevices(f, &devices)
 	cli.Require(cmd, "embeddings")
 	return cmd
 }

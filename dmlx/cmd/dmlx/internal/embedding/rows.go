@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/durable"
@@ -15,7 +16,7 @@ import (
 
 // embedFeatures embeds the features of a file with the head of a weight file or of a run. The names and labels beside
 // the features are written beside the rows, as they are.
-func embedFeatures(ctx context.Context, a *cli.App, features, weights, out string) error {
+func embedFeatures(ctx context.Context, a *app.App, features, weights, out string) error {
 	besideIn := []string{files.Beside(features, files.NamesFile), files.Beside(features, files.LabelsFile)}
 	besideOut := []string{files.Beside(out, files.NamesFile), files.Beside(out, files.LabelsFile)}
 	if err := cli.CheckOut(append(besideIn, features, weights), out, besideOut[0], besideOut[1]); err != nil {
@@ -65,7 +66,7 @@ func embedFeatures(ctx context.Context, a *cli.App, features, weights, out strin
 }
 
 // writeRows writes values as rows of a width to a file, and what belongs to them; see [files.Together].
-func writeRows(a *cli.App, out string, values []float32, width int, with ...files.Output) error {
+func writeRows(a *app.App, out string, values []float32, width int, with ...files.Output) error {
 	rows := files.Output{Path: out, Write: func(path string) error {
 		return npy.WriteFloat32(path, values, len(values)/width, width)
 	}}

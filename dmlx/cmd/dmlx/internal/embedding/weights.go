@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/heads"
 )
 
 // NewWeights exports trained weights and describes networks.
-func NewWeights(a *cli.App) *cobra.Command {
+func NewWeights(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "weights",
 		Short: "Export trained networks to ONNX, and describe ONNX files",
@@ -27,7 +28,7 @@ func NewWeights(a *cli.App) *cobra.Command {
 }
 
 // newWeightsONNX exports a network to ONNX.
-func newWeightsONNX(a *cli.App) *cobra.Command {
+func newWeightsONNX(a *app.App) *cobra.Command {
 	var arch, features, out string
 	cmd := &cobra.Command{
 		Use:   "onnx {FILE | RUN} --out NET.onnx",
@@ -113,7 +114,7 @@ Of a head on features the input is "features", float32 [N, F], as they were give
 }
 
 // writeONNX writes an ONNX file and says what it has.
-func writeONNX(a *cli.App, encoded []byte, out, arch, of string, dim, crop int) error {
+func writeONNX(a *app.App, encoded []byte, out, arch, of string, dim, crop int) error {
 	if err := durable.WriteFile(out, encoded, 0o644); err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func writeONNX(a *cli.App, encoded []byte, out, arch, of string, dim, crop int) 
 }
 
 // weightsOf reads the weights of a file or of a finished run, and returns what to call them in errors.
-func weightsOf(a *cli.App, fileOrRun string) (raw []byte, name string, err error) {
+func weightsOf(a *app.App, fileOrRun string) (raw []byte, name string, err error) {
 	s, err := source(a, "", fileOrRun, "embedding")
 	if err != nil {
 		return nil, "", err

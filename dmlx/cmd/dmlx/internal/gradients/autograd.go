@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
@@ -114,7 +115,7 @@ func (d *dissection) against(x *dissect.AutogradDissection, b compute.Backend, e
 }
 
 // autograd dissects a given gradient at a batch, and writes and prints what is found.
-func (d *dissection) autograd(a *cli.App, e dissect.Embeddings, p dissect.Proxies) error {
+func (d *dissection) autograd(a *app.App, e dissect.Embeddings, p dissect.Proxies) error {
 	of, err := d.read(e)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
@@ -23,7 +24,7 @@ var drawnBatches = []struct {
 }{{"untrained", 3, 3}, {"half-trained", 1, 1}, {"trained", 0.5, 0.3}}
 
 // holdCourt compares the gradients of all losses on the same batches.
-func (d *dissection) holdCourt(a *cli.App) error {
+func (d *dissection) holdCourt(a *app.App) error {
 	for _, other := range [][2]string{{"loss", d.loss}, {"gradient", d.gradient}, {"similarity-gradient", d.similarity},
 		{"rule", d.rule}, {"at", d.at}, {"proxies", d.proxies}, {"classes", d.classes}, {"matrix", d.matrix},
 		{"pairs", d.pairs}} {
@@ -38,7 +39,7 @@ func (d *dissection) holdCourt(a *cli.App) error {
 		return cli.Usagef("--court takes --embeddings E.npy and --labels L.npy together, or draws its batches without them")
 	}
 	if err := cmp.Or(cli.CheckOut([]string{d.embeddings, d.labels}, d.picture), d.parse(),
-		cli.CheckPicture("map", d.picture)); err != nil {
+		app.CheckPicture("map", d.picture)); err != nil {
 		return err
 	}
 	var batches []dissect.CourtBatch

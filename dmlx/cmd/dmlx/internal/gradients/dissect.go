@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
@@ -37,7 +38,7 @@ type dissection struct {
 }
 
 // NewDissect computes the pair and triplet weights that a loss implies.
-func NewDissect(a *cli.App) *cobra.Command {
+func NewDissect(a *app.App) *cobra.Command {
 	var d dissection
 	cmd := &cobra.Command{
 		Use:   "dissect {--loss NAME | --gradient G.npy} --embeddings E.npy --labels L.npy",
@@ -92,7 +93,7 @@ Losses (--list describes them):
 func (d *dissection) given() bool { return d.gradient != "" || d.similarity != "" }
 
 // run dissects a loss or a gradient, and writes and prints what is found.
-func (d *dissection) run(a *cli.App) error {
+func (d *dissection) run(a *app.App) error {
 	if d.listed {
 		return a.Print(map[string]any{"losses": losses.All()}, listOfLosses())
 	}

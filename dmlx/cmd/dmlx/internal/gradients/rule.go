@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/durable"
@@ -59,7 +60,7 @@ func publishedLosses() (out []dissect.Candidate) {
 }
 
 // NewRule shows a rule, or writes it as a module for PyTorch or JAX.
-func NewRule(a *cli.App) *cobra.Command {
+func NewRule(a *app.App) *cobra.Command {
 	var asPyTorch, asJAX bool
 	var out string
 	cmd := &cobra.Command{
@@ -139,7 +140,7 @@ With --jax the module needs nothing but jax: jax.grad(lambda w: Surgery()(networ
 }
 
 // showRule prints what a rule is.
-func showRule(a *cli.App, r dmlx.Rule, equations []string) error {
+func showRule(a *app.App, r dmlx.Rule, equations []string) error {
 	b, err := backend.Go()
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ type seen struct {
 func TestCellsInBrowser(t *testing.T) {
 	l := installed(t)
 	if !stamped(l.goplsDir, "") {
-		t.Skip("gopls is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
+		t.Skip("gopls is not set up: go run ./dmlx/cmd/dmlx/lab sets it up, after which this test runs")
 	}
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {

@@ -73,8 +73,6 @@ type Lab struct {
 	// Browser opens what is served in the user's browser. Jupyter gives it a page of the cache instead of the address,
 	// which has the token: all users of a machine can read the arguments of a process.
 	Browser bool
-	// XLA tells whether cells have XLA, without which they need SIMD more than the newest Go.
-	XLA bool
 
 	toolsDir, goplsDir, versions, key string // Set by Setup.
 	spec                              []byte // The kernelspec, set by Setup.

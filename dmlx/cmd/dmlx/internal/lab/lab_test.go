@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -841,7 +842,7 @@ func installed(t *testing.T) *Lab {
 	}
 	l.versions, l.toolsDir, l.goplsDir = versions, l.tools(versions), l.goplsFolder(versions)
 	if !l.Status(t.Context()).Ready {
-		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
+		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx/lab sets it up, after which this test runs")
 	}
 	if l.key, err = l.warmKey(); err != nil {
 		t.Fatal(err)
@@ -974,6 +975,35 @@ func TestBrowserGetsNoToken(t *testing.T) {
 	<-ended
 	if _, err := os.Stat(page); err == nil {
 		t.Error("the page is left behind")
+	}
+}
+
+// JupyterLab answers once it says 200, and one that does not go on with what it says is not waited for for ever.
+func TestWaitFor(t *testing.T) {
+	starting := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if starting = starting && r.URL.RawQuery == "token=x"; starting {
+			starting = false
+			http.Error(w, "not yet", http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	address := server.Listener.Addr().String()
+	if err := get(t.Context(), address, "/api/status?token=x"); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("it says that it is not ready: %v", err)
+	}
+	if err := waitFor(t.Context(), address, "/api/status?token=x"); err != nil {
+		t.Error(err)
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := waitFor(ctx, silent.Addr().String(), "/"); err == nil {
+		t.Error("a server that says nothing answers")
 	}
 }
 

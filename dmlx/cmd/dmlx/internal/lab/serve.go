@@ -1,19 +1,20 @@
 package lab
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
@@ -86,9 +87,9 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 
-	base := fmt.Sprintf("http://127.0.0.1:%d", port)
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	answers := make(chan error, 1)
-	go func() { answers <- waitFor(ctx, base+"/api/status?token="+token) }()
+	go func() { answers <- waitFor(ctx, address, "/api/status?token="+token) }()
 	for {
 		select {
 		case err := <-answers:
@@ -98,7 +99,7 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 				return fmt.Errorf("JupyterLab does not answer: %w; its log is %s", err, logPath)
 			}
 			if err == nil {
-				ready(base + shown + "?token=" + token)
+				ready("http://" + address + shown + "?token=" + token)
 			}
 			answers = nil
 		case err := <-ended:
@@ -112,22 +113,14 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 	}
 }
 
-// waitFor waits until a server answers.
-func waitFor(ctx context.Context, url string) error {
+// waitFor waits until a server of this machine answers a path with status 200.
+func waitFor(ctx context.Context, address, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
+		err := get(ctx, address, path)
 		if err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(resp.Status)
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -135,4 +128,26 @@ func waitFor(ctx context.Context, url string) error {
 		case <-time.After(poll):
 		}
 	}
+}
+
+// get asks a server for a path. Package net/http would do it, but it and TLS would be a third of what is compiled when
+// the notebooks are opened for the first time.
+func get(ctx context.Context, address, path string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path, address); err != nil {
+		return err
+	}
+	status, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if f := strings.Fields(status); len(f) < 2 || f[1] != "200" {
+		return fmt.Errorf("it says %q", strings.TrimSpace(status))
+	}
+	return nil
 }

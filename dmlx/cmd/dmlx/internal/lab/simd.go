@@ -1,19 +1,23 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
 
 // cellFlags omit from the packages of cells what debuggers need, which linking a cell would read and drop. Cells alone
 // have SIMD, so that no other program compiles the same packages: without it, each would be compiled twice.
 const cellFlags = "-gcflags=all=-dwarf=false"
+
+// SIMDToolchain is the newest Go with which the Go backend compiles with SIMD: Go 1.27 changed simd/archsimd, and
+// gomlx/compute has not followed.
+const SIMDToolchain = "go1.26.8"
 
 // compiler returns the shell commands that set the environment in which cells are compiled, after a comment that says
 // what it is. SIMD makes the Go backend's matrix products about ten times as fast. Whether it can be had is tried and
@@ -40,9 +44,9 @@ func (l *Lab) compiler(ctx context.Context, goTool string) (script string, err e
 	how := version + " with SIMD"
 	if !builds() {
 		how = version + " without SIMD, with which its packages do not build"
-		if !l.XLA && toolchain != "local" && builds("GOTOOLCHAIN="+backend.SIMDToolchain) {
-			how = backend.SIMDToolchain + " with SIMD, with which packages do not build by " + version
-			script += "export GOTOOLCHAIN=" + backend.SIMDToolchain + "\n"
+		if toolchain != "local" && !l.hasXLA(ctx, goTool) && builds("GOTOOLCHAIN="+SIMDToolchain) {
+			how = SIMDToolchain + " with SIMD, with which packages do not build by " + version
+			script += "export GOTOOLCHAIN=" + SIMDToolchain + "\n"
 		} else {
 			script = ""
 		}
@@ -51,4 +55,11 @@ func (l *Lab) compiler(ctx context.Context, goTool string) (script string, err e
 		}
 	}
 	return "# " + how + "\n" + script, ctx.Err()
+}
+
+// hasXLA tells whether cells that import package xla have it, which takes a C compiler: without XLA they need SIMD more
+// than the newest Go.
+func (l *Lab) hasXLA(ctx context.Context, goTool string) bool {
+	out, err := l.command(ctx, l.Root, nil, goTool, "list", "-deps", buildinfo.Module+"/dmlx/backend/xla")
+	return err == nil && bytes.Contains(out, []byte("github.com/gomlx/go-xla/"))
 }

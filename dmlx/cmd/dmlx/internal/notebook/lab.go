@@ -18,18 +18,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
-	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/notebooks"
 )
 
-// NewLab opens the notebooks.
-func NewLab(a *cli.App) *cobra.Command {
+// NewLab opens the notebooks, at the preset that preset returns: its path or name, or "" to leave it to them.
+func NewLab(c *cli.Console, preset func() (string, error)) *cobra.Command {
 	var (
 		noBrowser bool
 		port      int
@@ -46,7 +44,8 @@ func NewLab(a *cli.App) *cobra.Command {
 
 The first start installs everything into a cache folder (DMLX_CACHE, else dmlx in your user's cache): a Python
 environment with a pinned JupyterLab, GoNB, goimports, gopls and a Go kernel that uses this checkout. Your own Jupyter
-and Go are not changed. Later starts take seconds and need no network.
+and Go are not changed. Later starts take seconds and need no network. In a checkout, go run ./dmlx/cmd/dmlx/lab is this
+command without --preset, and takes a quarter of the time to compile.
 
 You work on copies of the notebooks, in the folder ` + carried + ` of the checkout, which git ignores. A copy that you
 have changed is never overwritten; the others follow the checkout. Remove or rename a copy, and the next start brings
@@ -69,10 +68,10 @@ nbconvert, papermill, VS Code or a JupyterHub; jupyter kernelspec remove ` + lab
 
 A notebook's cells are programs. They run with your rights: they can read, change and delete your files and use the
 network. Run only notebooks that you trust.`,
-		Example: `  go run ./dmlx/cmd/dmlx lab
-  go run ./dmlx/cmd/dmlx lab start
-  go run ./dmlx/cmd/dmlx lab --no-browser --port 8888
-  go run ./dmlx/cmd/dmlx lab --execute notebooks/table2.ipynb --preset smoke`,
+		Example: `  dmlx lab
+  dmlx lab start
+  dmlx lab --no-browser --port 8888
+  dmlx lab --execute notebooks/table2.ipynb`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case install && (execute || inPlace || len(args) > 0):
@@ -88,19 +87,22 @@ network. Run only notebooks that you trust.`,
 			case timeout < 0:
 				return cli.Usagef("lab --timeout %s: want 0 for no limit, or more", timeout)
 			}
-			l, err := Lab(a)
+			l, err := Lab(c)
 			if err != nil {
 				return err
 			}
+			if l.Preset, err = preset(); err != nil {
+				return err
+			}
 			if install {
-				if err := setUpWhole(cmd.Context(), a, l); err != nil {
+				if err := setUpWhole(cmd.Context(), c, l); err != nil {
 					return err
 				}
 				path, err := l.InstallKernel()
 				if err != nil {
 					return err
 				}
-				return a.Print(map[string]string{"kernel": path}, path)
+				return c.Print(map[string]string{"kernel": path}, path)
 			}
 			copies := copiesOf(l)
 			named := copies.Dir
@@ -111,7 +113,7 @@ network. Run only notebooks that you trust.`,
 				return err
 			}
 			if execute {
-				return executeNotebooks(cmd.Context(), a, l, args, timeout, jobs)
+				return executeNotebooks(cmd.Context(), c, l, args, timeout, jobs)
 			}
 			if inPlace && l.Folder != "" {
 				return fmt.Errorf("lab --in-place: %s is in no checkout", l.Folder)
@@ -127,7 +129,7 @@ network. Run only notebooks that you trust.`,
 				}
 			}
 			if !own {
-				if err := unpack(a, l, copies); err != nil {
+				if err := unpack(c, l, copies); err != nil {
 					return err
 				}
 			}
@@ -136,7 +138,7 @@ network. Run only notebooks that you trust.`,
 			if err != nil {
 				return err
 			}
-			if err := setUp(cmd.Context(), a, l); err != nil {
+			if err := setUp(cmd.Context(), c, l); err != nil {
 				return err
 			}
 			ctx, fail := context.WithCancelCause(cmd.Context())
@@ -149,18 +151,18 @@ network. Run only notebooks that you trust.`,
 					return
 				}
 				if !own || l.Folder == "" {
-					behind.Go(func() { labPage(ctx, a, l.Root, folder) })
+					behind.Go(func() { labPage(ctx, c, l.Root, folder) })
 				}
-				finish(ctx, a, l)
+				finish(ctx, c, l)
 			})
 			l.Browser = !noBrowser
 			err = l.Serve(ctx, free, open, func(url string) {
-				a.Logf("JupyterLab is at")
-				_ = a.Print(map[string]string{"url": url}, url)
-				a.Logf("Ctrl-C stops it.")
+				c.Logf("JupyterLab is at")
+				_ = c.Print(map[string]string{"url": url}, url)
+				c.Logf("Ctrl-C stops it.")
 			})
 			if cmd.Context().Err() != nil {
-				a.Logf("JupyterLab has stopped.")
+				c.Logf("JupyterLab has stopped.")
 				return nil // An interrupt is the normal end.
 			}
 			return cmp.Or(context.Cause(ctx), err)
@@ -195,27 +197,16 @@ func found(copies lab.Copies, folder string, names []string) ([]string, error) {
 // Lab returns JupyterLab for the checkout around the working directory, whose code its notebooks compile. Outside a
 // checkout they compile what this program was built from: a version of the module in Go's module cache, or the folder
 // of the sources.
-func Lab(a *cli.App) (*lab.Lab, error) {
+func Lab(c *cli.Console) (*lab.Lab, error) {
 	cache, err := datasets.CacheDir()
 	if err != nil {
 		return nil, err
 	}
-	store, err := filepath.Abs(a.StorePath())
+	store, err := filepath.Abs(c.StorePath())
 	if err != nil {
 		return nil, err
 	}
-	preset := a.Preset
-	if preset != "" {
-		if _, err := presets.Load(preset); err != nil {
-			return nil, cli.Usage(err)
-		}
-	}
-	if filepath.Ext(preset) == ".toml" { // Kernels run in other folders.
-		if preset, err = filepath.Abs(preset); err != nil {
-			return nil, err
-		}
-	}
-	l := &lab.Lab{Cache: cache, Store: store, Preset: preset, XLA: backend.Linked("xla")}
+	l := &lab.Lab{Cache: cache, Store: store}
 	if l.Root, err = checkout.Trusted(); !errors.Is(err, checkout.ErrOutside) {
 		return l, err
 	}
@@ -259,7 +250,7 @@ func copiesOf(l *lab.Lab) lab.Copies {
 }
 
 // unpack brings the copies up to date, and makes their folder the one that JupyterLab shows.
-func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
+func unpack(c *cli.Console, l *lab.Lab, copies lab.Copies) error {
 	n, old, err := copies.Update()
 	if err != nil {
 		return fmt.Errorf("the notebooks could not be copied (%w): run lab in a clone or folder that you can write to", err)
@@ -267,10 +258,10 @@ func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
 	outside := l.Folder != ""
 	l.Folder = filepath.Dir(copies.Dir)
 	if n > 0 {
-		a.Logf("copied %d notebooks to %s, where you can change them", n, l.Folder)
+		c.Logf("copied %d notebooks to %s, where you can change them", n, l.Folder)
 	}
 	if len(old) > 0 {
-		a.Logf("notebooks that you have changed have newer versions: rename yours, and the next start brings them: %s",
+		c.Logf("notebooks that you have changed have newer versions: rename yours, and the next start brings them: %s",
 			strings.Join(old, ", "))
 	}
 	if outside {
@@ -278,23 +269,23 @@ func unpack(a *cli.App, l *lab.Lab, copies lab.Copies) error {
 		if l.Version != "" {
 			from = checkout.Module + " " + l.Version
 		}
-		a.Logf("the notebooks' cells compile %s", from)
+		c.Logf("the notebooks' cells compile %s", from)
 	}
 	return nil
 }
 
 // setUp sets up what a first cell needs, and prints the steps of the set-up, that of finish too, with their seconds.
-func setUp(ctx context.Context, a *cli.App, l *lab.Lab) error {
+func setUp(ctx context.Context, c *cli.Console, l *lab.Lab) error {
 	stop := func() {}
-	l.Warn = a.Note
+	l.Warn = c.Note
 	l.Progress = func(step string) (end func(err error)) {
 		stop() // One line shows one step.
 		started := time.Now()
-		stop = a.Line.Clock("setting up: " + step)
+		stop = c.Line.Clock("setting up: " + step)
 		return func(err error) {
 			stop()
 			if err == nil {
-				a.Logf("set up: %s, %.0f s", step, time.Since(started).Seconds())
+				c.Logf("set up: %s, %.0f s", step, time.Since(started).Seconds())
 			}
 		}
 	}
@@ -302,8 +293,8 @@ func setUp(ctx context.Context, a *cli.App, l *lab.Lab) error {
 }
 
 // setUpWhole sets up all that cells need.
-func setUpWhole(ctx context.Context, a *cli.App, l *lab.Lab) error {
-	if err := setUp(ctx, a, l); err != nil {
+func setUpWhole(ctx context.Context, c *cli.Console, l *lab.Lab) error {
+	if err := setUp(ctx, c, l); err != nil {
 		return err
 	}
 	if err := l.Ready(); err != nil {
@@ -313,9 +304,9 @@ func setUpWhole(ctx context.Context, a *cli.App, l *lab.Lab) error {
 }
 
 // finish completes the set-up while JupyterLab is used.
-func finish(ctx context.Context, a *cli.App, l *lab.Lab) {
+func finish(ctx context.Context, c *cli.Console, l *lab.Lab) {
 	if err := l.Finish(ctx); err != nil && ctx.Err() == nil {
-		a.Logf("the set-up is not complete, and goes on at the next start: %v", err)
+		c.Logf("the set-up is not complete, and goes on at the next start: %v", err)
 	}
 }
 
@@ -323,7 +314,8 @@ func finish(ctx context.Context, a *cli.App, l *lab.Lab) {
 const maxNotebooks = 64
 
 // executeNotebooks runs notebooks, jobs of them at a time. If one fails, the others stop and stay as they were.
-func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []string, timeout time.Duration, jobs int,
+func executeNotebooks(ctx context.Context, c *cli.Console, l *lab.Lab, notebooks []string, timeout time.Duration,
+	jobs int,
 ) error {
 	for _, name := range notebooks {
 		if err := lab.CheckNotebook(name); err != nil {
@@ -333,7 +325,7 @@ func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []s
 	if err := cli.CheckOut(nil, notebooks...); err != nil {
 		return err
 	}
-	if err := setUpWhole(ctx, a, l); err != nil {
+	if err := setUpWhole(ctx, c, l); err != nil {
 		return err
 	}
 	type result struct {
@@ -344,7 +336,7 @@ func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []s
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(jobs)
 	var writing sync.Mutex
-	watch := a.Line.Clock
+	watch := c.Line.Clock
 	if jobs > 1 {
 		watch = func(string) (stop func()) { return func() {} } // One line cannot show several notebooks.
 	}
@@ -361,7 +353,7 @@ func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []s
 				stop()
 				writing.Lock()
 				defer writing.Unlock()
-				a.Logf("%s: cell %d of %d, %.1f s", name, cell, of, seconds)
+				c.Logf("%s: cell %d of %d, %.1f s", name, cell, of, seconds)
 				if cell < of {
 					stop = current(cell + 1)
 				}
@@ -370,10 +362,10 @@ func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []s
 				return err
 			}
 			results[i] = result{name, time.Since(start).Seconds()}
-			if !a.JSON {
+			if !c.JSON {
 				writing.Lock()
 				defer writing.Unlock()
-				fmt.Fprintf(a.Stdout, "%s: saved, %.0f s\n", name, results[i].Seconds)
+				fmt.Fprintf(c.Stdout, "%s: saved, %.0f s\n", name, results[i].Seconds)
 			}
 			return nil
 		})
@@ -381,8 +373,8 @@ func executeNotebooks(ctx context.Context, a *cli.App, l *lab.Lab, notebooks []s
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.Print(map[string]any{"notebooks": results}, "")
+	if c.JSON {
+		return c.Print(map[string]any{"notebooks": results}, "")
 	}
 	return nil
 }

@@ -67,8 +67,8 @@ func TestLabOutsideACheckout(t *testing.T) {
 	}
 	t.Chdir(dir)
 	var stderr bytes.Buffer
-	a := cli.New(t.Context(), io.Discard, &stderr)
-	l, err := Lab(a)
+	c := cli.NewConsole(io.Discard, &stderr)
+	l, err := Lab(c)
 	if buildinfo.Get().Source == "" {
 		if err == nil || !strings.Contains(err.Error(), "go install") {
 			t.Fatalf("a program without sources: %v", err)
@@ -81,7 +81,7 @@ func TestLabOutsideACheckout(t *testing.T) {
 	if root, err := filepath.EvalSymlinks(l.Root); err != nil || root != checked || l.Folder != dir || l.Version != "" {
 		t.Errorf("%+v, %v, want the sources in %s", l, err, checked)
 	}
-	if err := unpack(a, l, copiesOf(l)); err != nil {
+	if err := unpack(c, l, copiesOf(l)); err != nil {
 		t.Fatal(err)
 	}
 	if l.Folder != filepath.Join(dir, carried) || !strings.Contains(stderr.String(), "copied ") {
@@ -109,7 +109,7 @@ func TestPageOutsideACheckout(t *testing.T) {
 	}
 	t.Setenv("DMLX_CACHE", t.TempDir())
 	t.Chdir(t.TempDir())
-	cmd := NewPage(cli.New(t.Context(), io.Discard, io.Discard))
+	cmd := NewPage(cli.NewConsole(io.Discard, io.Discard))
 	cmd.SetArgs([]string{"--out", "site"})
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -131,9 +131,9 @@ func TestLabWorksOnCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	a := cli.New(t.Context(), &stdout, &stderr)
+	c := cli.NewConsole(&stdout, &stderr)
 	copies := copiesOf(l)
-	if err := unpack(a, l, copies); err != nil {
+	if err := unpack(c, l, copies); err != nil {
 		t.Fatal(err)
 	}
 	if open, err := openedFile(l.Folder, nil); err != nil || open != "notebooks/index.ipynb" ||

@@ -17,7 +17,7 @@ import (
 const singleFile = "dmlx.html"
 
 // NewPage builds the playground's page.
-func NewPage(a *cli.App) *cobra.Command {
+func NewPage(c *cli.Console) *cobra.Command {
 	var (
 		out    string
 		single bool
@@ -56,11 +56,11 @@ program was built from, which takes about a minute the first time.`,
 				}
 				out, single = filepath.Join(cache, "page"), true
 			}
-			l, err := Lab(a)
+			l, err := Lab(c)
 			if err != nil {
 				return err
 			}
-			stop := a.Line.Clock("building the page")
+			stop := c.Line.Clock("building the page")
 			var p *page.Page
 			if err = l.Module(cmd.Context()); err == nil {
 				p, err = page.Build(cmd.Context(), l.Root)
@@ -82,7 +82,7 @@ program was built from, which takes about a minute the first time.`,
 			if open {
 				startBrowser(path)
 			}
-			return a.Print(map[string]string{"page": path}, path)
+			return c.Print(map[string]string{"page": path}, path)
 		},
 	}
 	f := cmd.Flags()
@@ -104,12 +104,12 @@ func startBrowser(page string) {
 }
 
 // labPage writes the page beside the notebooks, whose cells show it. folder is JupyterLab's, root that of the go.mod.
-func labPage(ctx context.Context, a *cli.App, root, folder string) {
+func labPage(ctx context.Context, c *cli.Console, root, folder string) {
 	p, err := page.Build(ctx, root)
 	if err == nil {
 		err = p.WriteSingleFile(filepath.Join(folder, "notebooks", singleFile))
 	}
 	if err != nil && ctx.Err() == nil {
-		a.Logf("The page of the playground could not be built (%v): the notebooks show pictures instead", err)
+		c.Logf("The page of the playground could not be built (%v): the notebooks show pictures instead", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
-	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 // Line shows progress on one line. A terminal's line is rewritten in place; a log gets a new line now and then. It is
@@ -96,20 +95,4 @@ func (l *Line) Clock(step string) (stop func()) {
 		}
 	}()
 	return sync.OnceFunc(func() { close(done); <-ended })
-}
-
-// Training returns the progress of a run as one line.
-func Training(p runs.Progress) string {
-	if text := p.OnImages(); text != "" {
-		return p.Spec.DataName() + ": " + text
-	}
-	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps,
-		100*p.ViolationRate)
-	if p.Trial {
-		line = "to choose by, without the held-out classes: " + line
-	}
-	if speed := p.Speed(); speed != "" {
-		line += fmt.Sprintf("  %s  %s left", speed, p.Left)
-	}
-	return line
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -17,7 +17,7 @@ import (
 
 // PrintComparison prints the report on runs, with its pictures if out names a folder. head, if not nil, adds to the
 // JSON and returns a line that comes before the text.
-func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, out string,
+func PrintComparison(ctx context.Context, a *app.App, store *runs.Store, results []*runs.Result, out string,
 	now *runs.Spec, head func(v map[string]any) string) error {
 	groups := runs.SameButSeed(results)
 	v, body := map[string]any{"runs": results}, ""
@@ -55,14 +55,14 @@ func PrintComparison(ctx context.Context, a *cli.App, store *runs.Store, results
 		}
 		body += words[p.Name]
 	}
-	return a.Print(v, body+cli.FilesText(files))
+	return a.Print(v, body+app.FilesText(files))
 }
 
 // References measures what the features of runs reach without training, and whitened: features that were given, or
 // those of the network of a run on images that was trained now, nil if none was, whose initial weights are not random.
 // It returns nil for runs without such features or on several data sets, and with a warning if the files are gone. keep
 // is that of the training.
-func References(ctx context.Context, a *cli.App, store *runs.Store, results []*runs.Result, now *runs.Spec, keep int64,
+func References(ctx context.Context, a *app.App, store *runs.Store, results []*runs.Result, now *runs.Spec, keep int64,
 ) ([]train.Reference, error) {
 	first := results[0].Spec
 	if now != nil {

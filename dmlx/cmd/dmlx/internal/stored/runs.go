@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -21,7 +22,7 @@ import (
 )
 
 // NewRuns lists, shows, compares, verifies and removes the runs of the store.
-func NewRuns(a *cli.App) *cobra.Command {
+func NewRuns(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
 		Short: "List, show, compare, verify and remove the runs of the store",
@@ -29,7 +30,7 @@ func NewRuns(a *cli.App) *cobra.Command {
 of a run or its first digits.`,
 		Example: "  dmlx runs list\n  dmlx runs show 077c9a",
 		Args:    cobra.NoArgs,
-		RunE: cli.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, _ []string) error {
+		RunE: app.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, _ []string) error {
 			return listRuns(a, store, false)
 		}),
 	}
@@ -45,7 +46,7 @@ of a run or its first digits.`,
 measure, in percent, with the data set, the rule and its parts, the preset, the learning rate, the seed and the
 setting.`,
 		Args: cobra.NoArgs,
-		RunE: cli.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, _ []string) error {
+		RunE: app.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, _ []string) error {
 			if !asCSV {
 				return listRuns(a, store, alsoBundled)
 			}
@@ -72,7 +73,7 @@ and curves.
 RUN is the name of a run, or its first digits. To compare rules and losses, give them to dmlx train, with --cached-only
 if no run shall be trained.`,
 		Args: cobra.MinimumNArgs(2),
-		RunE: cli.WithStore(a.ReadStore, func(ctx context.Context, store *runs.Store, args []string) error {
+		RunE: app.WithStore(a.ReadStore, func(ctx context.Context, store *runs.Store, args []string) error {
 			if err := cli.CheckOutDir(out); err != nil {
 				return err
 			}
@@ -110,7 +111,7 @@ if no run shall be trained.`,
 			Short:   "Delete runs",
 			Example: "  dmlx runs remove 077c9a",
 			Args:    cobra.MinimumNArgs(1),
-			RunE: cli.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, args []string) error {
+			RunE: app.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, args []string) error {
 				return removeRuns(a, store, args)
 			}),
 		},
@@ -130,7 +131,7 @@ type listed struct {
 	Result *runs.Result `json:"result,omitempty"`
 }
 
-func listRuns(a *cli.App, store *runs.Store, alsoBundled bool) error {
+func listRuns(a *app.App, store *runs.Store, alsoBundled bool) error {
 	entries, err := store.List()
 	if err != nil {
 		return err
@@ -203,7 +204,7 @@ func bundled(store *runs.Store, hash string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func removeRuns(a *cli.App, store *runs.Store, prefixes []string) error {
+func removeRuns(a *app.App, store *runs.Store, prefixes []string) error {
 	hashes, err := findAll(store, prefixes) // Before removing any.
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -51,7 +51,7 @@ func ResultText(r *runs.Result, dir string) string {
 	return b.String()
 }
 
-func showRun(a *cli.App, prefix string) error {
+func showRun(a *app.App, prefix string) error {
 	store, hash, err := a.Find(prefix)
 	if err != nil {
 		return err

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 // newVerify checks the runs of the store.
-func newVerify(a *cli.App) *cobra.Command {
+func newVerify(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify [RUN…]",
 		Short: "Check the files of runs by their checksums: all runs of the store, or those named",
@@ -28,7 +28,7 @@ there:
 Checksums show damage, not forgery: take runs only from people whom you trust to have trained them. The spec and the
 result of a run on files of your own contain their paths.`,
 		Example: "  dmlx runs verify\n  dmlx runs verify 077c9a --store /shared/runs",
-		RunE: cli.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, prefixes []string) error {
+		RunE: app.WithStore(a.ReadStore, func(_ context.Context, store *runs.Store, prefixes []string) error {
 			return verifyRuns(a, store, prefixes)
 		}),
 	}
@@ -41,7 +41,7 @@ type damaged struct {
 	Why string `json:"why"`
 }
 
-func verifyRuns(a *cli.App, store *runs.Store, prefixes []string) error {
+func verifyRuns(a *app.App, store *runs.Store, prefixes []string) error {
 	hashes, err := findAll(store, prefixes)
 	if err == nil && len(prefixes) == 0 {
 		hashes, err = store.Hashes()

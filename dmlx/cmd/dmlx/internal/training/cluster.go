@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -72,8 +73,8 @@ type submitted struct {
 }
 
 // submit returns a function that submits runs to the cluster, or with --dry-run prints the script. It returns when they
-// are trained, or else [ErrElsewhere].
-func (c *cluster) submit(a *cli.App, store *runs.Store) func(context.Context, []runs.Job) error {
+// are trained, or else [cli.ErrElsewhere].
+func (c *cluster) submit(a *app.App, store *runs.Store) func(context.Context, []runs.Job) error {
 	return func(ctx context.Context, jobs []runs.Job) error {
 		if len(jobs) == 0 && !c.dryRun {
 			return nil
@@ -100,6 +101,6 @@ func (c *cluster) submit(a *cli.App, store *runs.Store) func(context.Context, []
 			text = fmt.Sprintf("%d runs are trained now and not submitted again\n%s", s.Busy, text)
 		}
 		missing := slice.Map(s.Jobs, func(j runs.Job) string { return j.Spec.Hash() })
-		return cmp.Or(a.Print(submitted{store.Dir, missing, s.Busy, id, s.Dir, s.Script}, text), ErrElsewhere)
+		return cmp.Or(a.Print(submitted{store.Dir, missing, s.Busy, id, s.Dir, s.Script}, text), cli.ErrElsewhere)
 	}
 }

@@ -5,11 +5,11 @@ package training
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
@@ -23,7 +23,7 @@ import (
 // execution is what train, reproduce and rates share, and the flags for it. All of them plan their runs, check them,
 // then print, submit or train those that are missing, and compare all. A command plans and compares in its own way.
 type execution struct {
-	*cli.App
+	*app.App
 	runs.Options
 	on    cluster
 	out   string // Folder for tables and pictures; "" writes none.
@@ -39,7 +39,7 @@ func (x *execution) add(f *pflag.FlagSet) {
 	x.flags = f
 	x.AddStore(f)
 	f.IntVar(&x.Jobs, "jobs", 0, "runs at a time, each in a process (default: as many as cores and memory allow)")
-	cli.AddDevices(f, &x.Devices)
+	app.AddDevices(f, &x.Devices)
 	f.Var((*cli.ByteSize)(&x.Keep), "keep", "disk space, as in 8GB, to compute the frozen part of a network once for "+
 		"each image (default: none)")
 	f.IntVar(&x.Measure, "measure", 0, "measure Recall@1 after every n-th epoch, of the held-out classes or else of the "+
@@ -87,9 +87,6 @@ func (x *execution) begin(preset presets.Preset) (err error) {
 	return nil
 }
 
-// ErrElsewhere ends a command whose runs a cluster trains, or with --dry-run would: their results are not there yet.
-var ErrElsewhere = errors.New("the runs are trained elsewhere")
-
 // show shows the progress of all runs, after the name of what they are for.
 func (x *execution) show(name string) {
 	x.Progress = report.Overall(func(done float64, text string) { x.Line.Show("%s%3.0f %%  %s", name, 100*done, text) })
@@ -116,12 +113,12 @@ func setJobs(o *runs.Options, store *runs.Store, preset presets.Preset) error {
 }
 
 // NewJob is the command of the processes that [jobs.Spawn] starts.
-func NewJob(a *cli.App) *cobra.Command {
+func NewJob(a *app.App) *cobra.Command {
 	var parallel int
 	cmd := &cobra.Command{
 		Use: "job", Hidden: true, Short: "Train the runs that standard input lists", Args: cobra.NoArgs,
 	}
-	cmd.RunE = cli.WithStore(a.Store, func(ctx context.Context, store *runs.Store, _ []string) error {
+	cmd.RunE = app.WithStore(a.Store, func(ctx context.Context, store *runs.Store, _ []string) error {
 		return jobs.Serve(ctx, cmd.InOrStdin(), a.Stdout, store, parallel)
 	})
 	cmd.Flags().IntVar(&parallel, "jobs", 1, "runs at a time in this process")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/heads"
@@ -26,7 +27,7 @@ func (p *settingFlags) addFeatures(f *pflag.FlagSet) {
 }
 
 // checkFeatures returns an error if the flags of features are incomplete, or contradict others.
-func (p *settingFlags) checkFeatures(a *cli.App, f *pflag.FlagSet) error {
+func (p *settingFlags) checkFeatures(a *app.App, f *pflag.FlagSet) error {
 	if p.features.Features == "" {
 		for _, name := range []string{"labels", "test-features", "test-labels", "head"} {
 			if f.Changed(name) {
@@ -71,7 +72,7 @@ func (p *settingFlags) checkFeatures(a *cli.App, f *pflag.FlagSet) error {
 }
 
 // saySame says which features are bytes, and how many test features are among those that are trained on.
-func (p *settingFlags) saySame(a *cli.App) error {
+func (p *settingFlags) saySame(a *app.App) error {
 	f := p.features
 	files.SayBytes(a.Logf, f.Features)
 	if f.TestFeatures == "" {

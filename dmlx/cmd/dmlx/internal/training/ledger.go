@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
 	"github.com/gradient-surgery/dml/dmlx/paper/evidence"
@@ -20,7 +21,7 @@ import (
 )
 
 // NewLedger gives each number, figure and sentence of the paper a verdict by the available runs.
-func NewLedger(a *cli.App) *cobra.Command {
+func NewLedger(a *app.App) *cobra.Command {
 	var f evidence.Filter
 	var out string
 	cmd := &cobra.Command{
@@ -63,7 +64,7 @@ corrected for, what could have been detected, the seeds and the IDs of the runs,
 	return cmd
 }
 
-func printLedger(ctx context.Context, a *cli.App, f evidence.Filter, out string) error {
+func printLedger(ctx context.Context, a *app.App, f evidence.Filter, out string) error {
 	if err := cli.CheckOutDir(out); err != nil {
 		return err
 	}

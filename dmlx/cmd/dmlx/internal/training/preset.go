@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/formula"
 	"github.com/gradient-surgery/dml/dmlx/objectives"
@@ -46,7 +47,7 @@ func (s setting) Set(text string) error {
 	return nil
 }
 
-func (s *settingFlags) add(a *cli.App, f *pflag.FlagSet) {
+func (s *settingFlags) add(a *app.App, f *pflag.FlagSet) {
 	s.flags = f
 	a.AddPreset(f)
 	f.Float64SliceVar(&s.lr, "lr", nil, "learning rate (default: the preset's for the rule or loss)")
@@ -66,7 +67,7 @@ func (s *settingFlags) add(a *cli.App, f *pflag.FlagSet) {
 
 // preset returns the preset of --preset, by name or file and by default quick, with the settings of the flags, and the
 // seeds, which are nil for the preset's. Every heldOut-th class, if not 0, is not to be trained on.
-func (s *settingFlags) preset(a *cli.App, heldOut int) (p presets.Preset, seeds []uint64, err error) {
+func (s *settingFlags) preset(a *app.App, heldOut int) (p presets.Preset, seeds []uint64, err error) {
 	if s.features.Features != "" {
 		if p, err = presets.OnFeatures(s.features, s.head, heldOut); err == nil {
 			err = s.saySame(a)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/durable"
@@ -29,7 +30,7 @@ type rateSearch struct {
 }
 
 // NewRates chooses learning rates on held-out classes.
-func NewRates(a *cli.App) *cobra.Command {
+func NewRates(a *app.App) *cobra.Command {
 	s := rateSearch{execution: execution{App: a}}
 	cmd := &cobra.Command{
 		Use:   "rates",
@@ -125,7 +126,7 @@ func (s *rateSearch) run(ctx context.Context) error {
 		written = append(written, s.file)
 	}
 	return s.Print(map[string]any{"data": s.data, "held_out": s.heldOut, "seeds": seeds, "choices": choices,
-		"files": written}, choicesText(choices)+cli.FilesText(written))
+		"files": written}, choicesText(choices)+app.FilesText(written))
 }
 
 // choicesText returns a table: for each objective its held-out Recall@1 in percent at each rate, the chosen one marked.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
@@ -33,7 +34,7 @@ type reproduction struct {
 }
 
 // NewReproduce trains the runs of tables and figures of the paper.
-func NewReproduce(a *cli.App) *cobra.Command {
+func NewReproduce(a *app.App) *cobra.Command {
 	r := reproduction{execution: execution{App: a}}
 	cmd := &cobra.Command{
 		Use:   "reproduce NAME…",
@@ -321,7 +322,7 @@ type Cell struct {
 }
 
 // present returns a report as JSON and text. If out is not empty, it writes the parts there in all formats.
-func present(a *cli.App, r *paper.Report, out string) (reproduced, string, error) {
+func present(a *app.App, r *paper.Report, out string) (reproduced, string, error) {
 	set := reproduced{Study: r.Name, Preset: r.Preset, Changes: r.Changes, Provenance: r.Provenance, Runs: r.Runs,
 		Ran: r.Ran}
 	if r.Table != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -33,7 +33,7 @@ func TestPresent(t *testing.T) {
 		Report: report.Report{Name: "table9", Preset: "quick", Runs: 3,
 			Parts: []report.Part{{Of: table}, {Name: "picture", Of: picture}}}}
 	out := filepath.Join(t.TempDir(), "new")
-	set, text, err := present(new(cli.App), r, out)
+	set, text, err := present(new(app.App), r, out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestPresent(t *testing.T) {
 		}
 	}
 	r.Parts = []report.Part{{Of: r.Part("gains")}}
-	if _, _, err := present(new(cli.App), r, ""); err == nil || !strings.Contains(err.Error(), `no part "gains"`) {
+	if _, _, err := present(new(app.App), r, ""); err == nil || !strings.Contains(err.Error(), `no part "gains"`) {
 		t.Errorf("a part that is not there: %v", err)
 	}
 }

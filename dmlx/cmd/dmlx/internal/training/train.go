@@ -11,8 +11,8 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/app"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/stored"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
@@ -37,7 +37,7 @@ type training struct {
 }
 
 // NewTrain trains networks and compares them.
-func NewTrain(a *cli.App) *cobra.Command {
+func NewTrain(a *app.App) *cobra.Command {
 	t := training{execution: execution{App: a}}
 	cmd := &cobra.Command{
 		Use:   "train",
@@ -137,7 +137,7 @@ func (t *training) run(ctx context.Context) error {
 		t.IgnoreBundled, t.RunProcess = true, nil
 		t.Progress = func(p runs.Progress) {
 			say()
-			t.Line.Show("%s", progress.Training(p))
+			t.Line.Show("%s", app.Training(p))
 		}
 	}
 	results, ran, err := runs.RunAll(ctx, t.open, t.store, specs, t.Options)

@@ -1,11 +1,8 @@
-// Package cli is what all commands share: common flags, the store and the backend, output, and errors of the command
-// line.
-package cli
+// Package app is what commands that compute share: the store, the backend, the preset and the pictures.
+package app
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,23 +18,17 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// App holds the common flags and the outputs of all commands.
+// App is a command's console, and what it computes with.
 type App struct {
-	Preset   string // "" if not given.
-	StoreDir string // "" if not given.
-	JSON     bool
-
-	Stdout, Stderr io.Writer
-	Line           *progress.Line // On Stderr.
+	*cli.Console
+	Preset string // "" if not given.
 
 	ctx    context.Context // Ends when the command is interrupted.
 	warned sync.Map        // The warnings that were printed.
@@ -49,8 +40,7 @@ type App struct {
 
 // New returns the state of a command that prints to these writers. Its context ends when it is interrupted.
 func New(ctx context.Context, stdout, stderr io.Writer) *App {
-	return &App{ctx: ctx, Stdout: text.Cleaner{Writer: stdout}, Stderr: text.Cleaner{Writer: stderr},
-		Line: progress.New(stderr)}
+	return &App{Console: cli.NewConsole(stdout, stderr), ctx: ctx}
 }
 
 // AddPreset adds the flag of the preset. Its value is checked when the preset is loaded.
@@ -59,44 +49,19 @@ func (a *App) AddPreset(f *pflag.FlagSet) {
 		", or a TOML file of your own (default quick)")
 }
 
-// AddStore adds the flag of the store of runs.
-func (a *App) AddStore(f *pflag.FlagSet) {
-	f.StringVar(&a.StoreDir, "store", "", "folder of the runs (default: DMLX_STORE, else runs/ in the repository)")
-}
-
-// Logf prints a line on standard error.
-func (a *App) Logf(format string, args ...any) {
-	fmt.Fprintf(a.Stderr, format+"\n", args...)
-}
-
-// Note prints a line on standard error, and ends that of the progress.
-func (a *App) Note(text string) {
-	a.Line.End()
-	a.Logf("%s", text)
-}
-
-// Print prints a result: v as one JSON object with --json, else text.
-func (a *App) Print(v any, body string) error {
-	if !a.JSON {
-		_, err := fmt.Fprintln(a.Stdout, body)
-		return err
+// NotebookPreset returns the preset as notebooks get it, checked: its name, or an absolute path, since kernels run in
+// other folders.
+func (a *App) NotebookPreset() (string, error) {
+	if a.Preset == "" {
+		return "", nil
 	}
-	enc := json.NewEncoder(a.Stdout)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
-// StorePath returns the folder of the run store: --store, else DMLX_STORE, else runs/ in this repository, else runs/ in
-// the working directory.
-func (a *App) StorePath() string {
-	if dir := cmp.Or(a.StoreDir, os.Getenv("DMLX_STORE")); dir != "" {
-		return dir
+	if _, err := presets.Load(a.Preset); err != nil {
+		return "", cli.Usage(err)
 	}
-	if root, err := checkout.Root(); err == nil {
-		return filepath.Join(root, "runs")
+	if filepath.Ext(a.Preset) == ".toml" {
+		return filepath.Abs(a.Preset)
 	}
-	return "runs"
+	return a.Preset, nil
 }
 
 // ReadStore is [App.Store] for a command that only reads: it creates nothing, and --store must be there.
@@ -185,4 +150,20 @@ func (a *App) AdviseSIMD(c *backend.Choice) {
 	if c.Name == "go" && !c.SIMD && runtime.GOARCH == "amd64" {
 		a.Logf("With SIMD the Go backend multiplies matrices about ten times as fast: %s", doctor.BuildWithSIMD())
 	}
+}
+
+// Training returns the progress of a run as one line.
+func Training(p runs.Progress) string {
+	if text := p.OnImages(); text != "" {
+		return p.Spec.DataName() + ": " + text
+	}
+	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps,
+		100*p.ViolationRate)
+	if p.Trial {
+		line = "to choose by, without the held-out classes: " + line
+	}
+	if speed := p.Speed(); speed != "" {
+		line += fmt.Sprintf("  %s  %s left", speed, p.Left)
+	}
+	return line
 }

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -44,7 +45,7 @@ func (a *App) Pictures(r *report.Report, out, prefix string) (words map[string]s
 // CheckPicture checks the name of a picture that a flag writes, if there is one.
 func CheckPicture(flag, path string) error {
 	if f := strings.TrimPrefix(filepath.Ext(path), "."); path != "" && !slices.Contains(new(figures.Figure).Formats(), f) {
-		return Usagef("--%s %s: want a file that ends in .svg, .png or .pdf", flag, path)
+		return cli.Usagef("--%s %s: want a file that ends in .svg, .png or .pdf", flag, path)
 	}
 	return nil
 }

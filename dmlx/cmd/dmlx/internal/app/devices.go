@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -37,7 +38,7 @@ func (d *deviceCount) Set(text string) error {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return Usagef("want a number of devices from 1 on, or all")
+		return cli.Usagef("want a number of devices from 1 on, or all")
 	}
 	*d = deviceCount(n)
 	return nil
@@ -50,7 +51,7 @@ func (a *App) BackendOn(devices int, light bool) (*train.Trainer, error) {
 		return nil, err
 	}
 	t, err = t.OnDevices(devices)
-	return t, Usage(err)
+	return t, cli.Usage(err)
 }
 
 // SayNetwork warns of what is odd about the network of a file, once: its notes, and features of an image that depend on

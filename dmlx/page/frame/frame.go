@@ -1,4 +1,7 @@
-package page
+// Package frame shows the page inside of another document, which computes its answers: a notebook cell, whose kernel
+// knows rules of the user's own. It is apart from package page, which links neither GoMLX nor the rules, so that what
+// builds the page is compiled in seconds.
+package frame
 
 import (
 	"encoding/base64"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/slice"
+	"github.com/gradient-surgery/dml/dmlx/page"
 	"github.com/gradient-surgery/dml/dmlx/page/internal/engine"
 )
 
@@ -25,14 +29,13 @@ type Object = engine.Object
 // NewEngine returns an engine that knows the custom parts of rules beside the paper's.
 func NewEngine(own ...dmlx.Rule) (*Engine, error) { return engine.New(own...) }
 
-// Frame returns the page without its program, as one HTML file for a frame: the document around the frame answers its
+// HTML returns the page without its program, as one HTML file for a frame: the document around the frame answers its
 // requests, by [Reply]. state is what the page shows, as in its address behind the #.
-func Frame(state string) (string, error) {
-	p, err := assemble(web, nil, nil)
+func HTML(state string) (string, error) {
+	p, err := page.WithoutProgram()
 	if err != nil {
 		return "", err
 	}
-	p.Files["main.wasm.gz"], p.Files["worker.js"] = nil, nil
 	trains := func(view string) bool { return strings.Contains(state, "view="+view) }
 	if !slices.ContainsFunc([]string{"bench", "learn", "race"}, trains) {
 		p.Files["features.gz"], p.Files["cars.png"] = nil, nil // Nothing else trains on them.

@@ -1,5 +1,0 @@
-//go:build !(cgo && !noxla && linux)
-
-package main
-
-func hugePages() {}
