@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -115,11 +116,19 @@ func ParseJSON(raw []byte, v any) error {
 			elements++
 		}
 	}
-	if most := min(MaxElements, MaxText/elementSize(reflect.TypeOf(v), nil)); elements > most {
+	of := reflect.TypeOf(v)
+	size, known := elementSizes.Load(of)
+	if !known {
+		size = elementSize(of, nil)
+		elementSizes.Store(of, size)
+	}
+	if most := min(MaxElements, MaxText/size.(int)); elements > most {
 		return fmt.Errorf("JSON of %d elements: want at most %d", elements, most)
 	}
 	return json.Unmarshal(raw, v)
 }
+
+var elementSizes sync.Map // From types to their [elementSize].
 
 // elementSize returns the bytes of the largest element of a list or map within a type, at least 1. A type that reads
 // its own JSON bounds it itself.

@@ -119,7 +119,7 @@ func (s *Store) histograms(hash string, spec Spec) (p *Histograms, result *Resul
 func AllHistograms(
 	ctx context.Context, choose func() (*train.Trainer, error), store *Store, specs []Spec, o Options,
 ) (all []*Histograms, ran int, err error) {
-	bundled := map[string]*Histograms{}
+	bundled := bundle[*Histograms]{}
 	if !o.IgnoreBundled {
 		if bundled, err = bundledHistograms(); err != nil {
 			return nil, 0, err
@@ -139,7 +139,9 @@ func AllHistograms(
 			return nil, 0, err
 		}
 		if result == nil { // The store comes first, because its runs are the user's own.
-			p = bundled[hash]
+			if p, err = bundled.get(hash); err != nil {
+				return nil, 0, err
+			}
 		}
 		have[hash] = p
 		if p != nil || o.CachedOnly && !store.canEmbed(result) {

@@ -184,7 +184,11 @@ func TestHeldOutClassesAreNotPortrayed(t *testing.T) {
 }
 
 func TestBundledHistograms(t *testing.T) {
-	all, err := bundledHistograms()
+	bundled, err := bundledHistograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := bundled.all()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,12 +81,12 @@ func (s *Store) find(hash string, spec Spec, bundled bool) (*Result, bool, error
 	if err != nil || found || !bundled {
 		return r, found, err
 	}
-	all, err := Bundled()
+	all, err := bundledResults()
 	if err != nil {
 		return nil, false, err
 	}
-	r, found = all[hash]
-	return r, found, nil
+	r, err = all.get(hash)
+	return r, r != nil, err
 }
 
 // lookupAs is [Store.Lookup] of a spec whose hash is known, without the bundled results. A damaged run that another
@@ -316,7 +316,7 @@ func (s *Store) Find(prefix string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	bundled, err := Bundled()
+	bundled, err := bundledResults()
 	if err != nil {
 		return "", err
 	}
@@ -338,12 +338,12 @@ func (s *Store) Find(prefix string) (string, error) {
 func (s *Store) Get(hash string) (*Result, error) {
 	r, err := s.read(hash)
 	if errors.Is(err, fs.ErrNotExist) {
-		bundled, err := Bundled()
+		bundled, err := bundledResults()
 		if err != nil {
 			return nil, err
 		}
-		if r, ok := bundled[hash]; ok {
-			return r, nil
+		if r, err := bundled.get(hash); r != nil || err != nil {
+			return r, err
 		}
 		if _, err := checkDirectory(s.Path(hash), hash); err != nil {
 			return nil, fmt.Errorf("run %s: %w", hash, err)
