@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -104,12 +105,18 @@ func (t Table) Where(keep func(Row) bool) Table {
 }
 
 // Select returns the rows that have all nonzero fields of a key but its Value.
-func (t Table) Select(key Row) Table {
+func (t Table) Select(key Row) (out Table) {
 	key.Value = stats.Mean{}
+	of := reflect.ValueOf(key)
 	want := slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.text(&key) == "" })
-	return t.Where(func(r Row) bool {
-		return !slices.ContainsFunc(want, func(f field) bool { return f.text(&r) != f.text(&key) })
-	})
+	for i := range t {
+		row := reflect.ValueOf(&t[i]).Elem()
+		differs := func(f field) bool { return !row.FieldByIndex(f.index).Equal(of.FieldByIndex(f.index)) }
+		if !slices.ContainsFunc(want, differs) {
+			out = append(out, t[i])
+		}
+	}
+	return out
 }
 
 // Mean returns the mean over the runs of all rows. That of a single row is its own. Without a run it is NaN.

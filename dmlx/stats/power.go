@@ -43,10 +43,20 @@ func Seeds(difference, std, level float64) int {
 		t := Test{Freedom: float64(2*n - 2), Err: std * math.Sqrt(2/float64(n))}
 		return t.Detectable(level) <= math.Abs(difference)
 	}
-	if !enough(mostSeeds) {
+	// So many are needed by the normal distribution, and a few more by Student's.
+	d := distuv.UnitNormal
+	least := 2 * math.Pow(std*(d.Quantile(1-level/2)+d.Quantile(power))/difference, 2)
+	if !(least < mostSeeds) {
 		return 0
 	}
-	low, high := 1, mostSeeds // 1 is not enough: it has no deviation.
+	low := max(1, int(least)-1) // 1 is not enough: it has no deviation.
+	high := low + 1
+	for !enough(high) {
+		if high >= mostSeeds {
+			return 0
+		}
+		low, high = high, min(2*high-low+1, mostSeeds)
+	}
 	for high-low > 1 {
 		if n := (low + high) / 2; enough(n) {
 			high = n

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backend"
@@ -142,6 +143,7 @@ func settingOf(p presets.Preset) Setting {
 // with its first row and corrected together; a claim by the last that has all runs of it; and a figure by the verdicts
 // of its claims. What none has all of is judged by the first.
 func Judge(all []Claim, runs ...Runs) ([]Entry, []Power, error) {
+	go formulaErrors() // For judgeFigures, meanwhile.
 	of, err := numbersOf(runs)
 	if err != nil {
 		return nil, nil, err
@@ -316,26 +318,32 @@ func computed(place string, what, compared figures.Markup, difference float64, c
 	return e
 }
 
+// formulaErrors returns the largest differences between what Figures 1 and 2 say and what is computed. They depend on
+// the program alone.
+var formulaErrors = sync.OnceValues(func() (largest struct{ step, lengths float64 }, err error) {
+	b, err := backend.Go()
+	if err != nil {
+		return largest, err
+	}
+	if _, largest.step, err = formulas.Figure1(); err != nil {
+		return largest, err
+	}
+	_, largest.lengths, err = formulas.ProjectionErrors(b, 64)
+	return largest, err
+})
+
 // judgeFigures returns an entry for each figure. Figures 1 and 2 are computed again; the others have the verdict of the
 // claims that the paper reads off them.
 func judgeFigures(claims []Entry) ([]Entry, error) {
-	b, err := backend.Go()
-	if err != nil {
-		return nil, err
-	}
-	_, step, err := formulas.Figure1()
-	if err != nil {
-		return nil, err
-	}
-	_, lengths, err := formulas.ProjectionErrors(b, 64)
+	largest, err := formulaErrors()
 	if err != nil {
 		return nil, err
 	}
 	out := []Entry{computed("Figure 1", "A loss's gradient at the embeddings is direction × pair weight × triplet weight",
-		"largest difference between autodiff of the loss and the rule, relative to the largest entry", step,
+		"largest difference between autodiff of the loss and the rule, relative to the largest entry", largest.step,
 		"dmlx reproduce figure1"),
 		computed("Figure 2", "The lengths of the directions' gradients along and across a pair",
-			"largest difference between the op's gradients and the closed forms", lengths, "dmlx reproduce appendix")}
+			"largest difference between the op's gradients and the closed forms", largest.lengths, "dmlx reproduce appendix")}
 	for _, f := range [][3]string{
 		{"3", "Triplet weights and masks over the triplet diagram", ""},
 		{"4", "Nearest-positive and nearest-negative similarities after training", "dmlx reproduce figure4"},
