@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
@@ -148,7 +149,13 @@ func PowerTable(of []Power, provenance string) *figures.Table {
 			"the paper's differences were the true ones here, of " + fmt.Sprint(draws) + " simulations. Equal: how often the " +
 			"two differences have one sign, with the interval of Clopper and Pearson, as if they did not share their first " +
 			"row. Seeds: the median of what the entries need that only we cannot tell, for four of five repetitions."}}
-	for _, p := range of {
+	expected := make([]float64, len(of))
+	var simulations sync.WaitGroup
+	for i, p := range of {
+		simulations.Go(func() { expected[i] = p.Expected() })
+	}
+	simulations.Wait()
+	for i, p := range of {
 		if p.Compared == 0 {
 			continue
 		}
@@ -164,7 +171,7 @@ func PowerTable(of []Power, provenance string) *figures.Table {
 		}
 		share := p.Same.Times(100)
 		t.Rows = append(t.Rows, figures.Row(p.Place, p.Preset, p.Compared, test, fmt.Sprintf("%.1f", p.Detectable),
-			fmt.Sprintf("%.1f", p.Paper), fmt.Sprintf("%.1f", p.Expected()), p.Found,
+			fmt.Sprintf("%.1f", p.Paper), fmt.Sprintf("%.1f", expected[i]), p.Found,
 			fmt.Sprintf("%d of %d", p.Equals, p.Signed), fmt.Sprintf("%.0f to %.0f %%", share.Low, share.High),
 			p.PaperOpen, p.OursOpen, cmp.Or(nonzero(p.Seeds), "–")))
 	}
