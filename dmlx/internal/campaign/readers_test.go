@@ -82,7 +82,6 @@ var readers = map[string]string{
 	"dmlx/page/internal/engine/learn.go":            ours,
 	"dmlx/page/page.go":                             system,
 	"dmlx/presets/file.go":                          "presets",
-	"dmlx/runs/bundled.go":                          embedded,
 	"dmlx/runs/density.go":                          "runs",
 	"dmlx/runs/histograms.go":                       "runs",
 	"dmlx/runs/verify.go":                           "runs",
