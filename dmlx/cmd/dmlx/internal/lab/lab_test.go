@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -980,10 +981,9 @@ func TestBrowserGetsNoToken(t *testing.T) {
 
 // JupyterLab answers once it says 200, and one that does not go on with what it says is not waited for for ever.
 func TestWaitFor(t *testing.T) {
-	starting := true
+	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if starting = starting && r.URL.RawQuery == "token=x"; starting {
-			starting = false
+		if r.URL.RawQuery != "token=x" || asked.Add(1) == 1 {
 			http.Error(w, "not yet", http.StatusServiceUnavailable)
 		}
 	}))
