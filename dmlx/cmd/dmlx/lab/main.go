@@ -2,16 +2,17 @@
 //
 //	go run ./dmlx/cmd/dmlx/lab
 //
-// It is the command "dmlx lab" without the rest of dmlx, which Go compiles in a quarter of the time: what whoever opens
-// the notebooks for the first time waits for. Only dmlx knows the presets, and so has --preset.
+// It is the command "dmlx lab" without the rest of dmlx. Whoever opens the notebooks for the first time waits until it
+// is compiled, which takes a quarter of the time that dmlx takes. It does not know the presets, so it has no --preset.
 package main
 
 import (
 	"context"
+	"errors"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/cli"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/notebook"
@@ -26,8 +27,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c.AddJSON(cmd.Flags())
 	c.AddStore(cmd.Flags())
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if strings.HasPrefix(err.Error(), "unknown flag: --preset") {
-			return cli.Usagef("%w of this command: want dmlx lab --preset, or go run ./dmlx/cmd/dmlx lab --preset", err)
+		if unknown, is := errors.AsType[*pflag.NotExistError](err); is && unknown.GetSpecifiedName() == "preset" {
+			return cli.Usagef("%w; want dmlx lab --preset, as in go run ./dmlx/cmd/dmlx lab --preset smoke", err)
 		}
 		return cli.FlagError(cmd, err)
 	})

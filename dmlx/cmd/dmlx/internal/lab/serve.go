@@ -34,7 +34,7 @@ func FreePort(port int) (int, error) {
 	if port < 0 || port > 65535 {
 		return 0, errs.Invalid(fmt.Errorf("port %d is not between 1 and 65535", port))
 	}
-	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	ln, err := net.Listen("tcp", address(port))
 	if err != nil {
 		var system *os.SyscallError
 		if errors.As(err, &system) {
@@ -45,6 +45,9 @@ func FreePort(port int) (int, error) {
 	defer ln.Close()
 	return ln.Addr().(*net.TCPAddr).Port, nil
 }
+
+// address returns the address of a port on localhost.
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // logPath returns the log of the JupyterLab on a port, since several may share a cache.
 func (l *Lab) logPath(port int) string { return l.dir(fmt.Sprintf("jupyter-%d.log", port)) }
@@ -87,9 +90,8 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	answers := make(chan error, 1)
-	go func() { answers <- waitFor(ctx, address, "/api/status?token="+token) }()
+	go func() { answers <- waitFor(ctx, address(port), "/api/status?token="+token) }()
 	for {
 		select {
 		case err := <-answers:
@@ -99,7 +101,7 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 				return fmt.Errorf("JupyterLab does not answer: %w; its log is %s", err, logPath)
 			}
 			if err == nil {
-				ready("http://" + address + shown + "?token=" + token)
+				ready("http://" + address(port) + shown + "?token=" + token)
 			}
 			answers = nil
 		case err := <-ended:
